@@ -289,7 +289,7 @@ func runServe(a *process, ctx context.Context, r serveRequest) error {
 	}
 	background.Go(func() { keepMemory(a.lookupEnv, watching) })
 	if !stdio {
-		defer announceGateway(a, path, listener, g.Instance, token, logger.Logger)()
+		defer announceGateway(a, path, listener, g.Run.Instance, token, logger.Logger)()
 		end.tell = tellManager(a, logger.Logger)
 		headline := "weir is running, " + counted(len(c.Enabled()), "server") + " behind it"
 		if servers != nil && a.stdout.screen() {

@@ -14,6 +14,7 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/metatool"
+	"github.com/weir-mcp/weir/internal/metatool/ranking"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
 	"github.com/weir-mcp/weir/internal/office"
 	"github.com/weir-mcp/weir/internal/policy"
@@ -36,6 +37,7 @@ type Catalog struct {
 	firsts   *firstListings
 	looked   atomic.Pointer[config.Config] // the last configuration whose names were checked
 	listings *listings.Listings
+	ranking  *ranking.Ranking // prepares the catalog for searches
 	owners   *membership.Owners
 	state    *metatool.State
 	config   func() *config.Config

@@ -82,8 +82,8 @@ func TestPagesOfANode(t *testing.T) {
 		{"/api/v1/overview?node=n1", "a-token-of-none-0123456789", 401, first},
 	} {
 		got, status, line := instance(tt.path, tt.token)
-		if status != tt.status || got != tt.at.Gateway.Instance {
-			t.Errorf("%s: %d of %q, want %d of %s (%s): %s", tt.path, status, got, tt.status, tt.at.Name, tt.at.Gateway.Instance, line)
+		if status != tt.status || got != tt.at.Gateway.Run.Instance {
+			t.Errorf("%s: %d of %q, want %d of %s (%s): %s", tt.path, status, got, tt.status, tt.at.Name, tt.at.Gateway.Run.Instance, line)
 		}
 	}
 	// A stream of another node comes as it is written.

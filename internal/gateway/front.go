@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/internal/observe"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
@@ -40,7 +41,7 @@ func NewFront(g *Gateway) *Front { return &Front{gateway: g} }
 // Apply makes a configuration count for requests from now on.
 func (f *Front) Apply(c *config.Config) {
 	s := &surface{gateway: f.gateway, tools: metatool.New(f.gateway.gatewayOptions(c))}
-	s.life = mcp.Lifecycle{ServerInfo: part.Identity(f.gateway.Version), Next: asking{s}}
+	s.life = mcp.Lifecycle{ServerInfo: part.Identity(f.gateway.Run.Version), Next: asking{s}}
 	f.gateway.Views.judge.Use(s.tools.DirectCalls())
 	f.now.Store(s)
 }
@@ -48,7 +49,7 @@ func (f *Front) Apply(c *config.Config) {
 // Serve implements mcp.Handler.
 func (f *Front) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	s := f.now.Load()
-	ctx, op := f.gateway.Trace.Receive(ctx, "", r)
+	ctx, op := f.gateway.Reports.Trace.Receive(ctx, "", r)
 	s.await(ctx, r)
 	if r.Modern() {
 		upstream.StandsForPrincipal(r.Session)
@@ -60,6 +61,56 @@ func (f *Front) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, err
 	result, err := life.Serve(ctx, r)
 	op.End(result, err)
 	return result, err
+}
+
+// await delays a request that reads the catalog until the catalog is filled.
+func (s *surface) await(ctx context.Context, r *mcp.Request) {
+	if s.gateway.Catalog.firsts.over() || s.gateway.Catalog.listings.Full() { // full: the catalog of before the restart
+		return
+	}
+	if limit := s.limitOf(ctx, r); limit != noWait {
+		s.gateway.Catalog.firsts.await(ctx, limit)
+	}
+}
+
+// limitOf returns how long r may wait. The limit depends on the servers that are not listed yet.
+func (s *surface) limitOf(ctx context.Context, r *mcp.Request) startupLimit {
+	switch r.Method {
+	case "initialize", "server/discover":
+		return forShape
+	case "tools/list":
+		if s.tools.Mode(ctx) != metatool.ModeGateway {
+			return forCatalog
+		}
+		return forShape
+	case "resources/list", "resources/templates/list", "prompts/list", "resources/subscribe":
+		return forCatalog
+	case "tools/call":
+	default:
+		return noWait
+	}
+	arguments := r.Fields().Arguments
+	id, name := "", rawjson.Text(r.Fields().Name)
+	switch name {
+	case metatool.ToolBrowse, metatool.ResourceBrowse, metatool.PromptBrowse:
+		return forCatalog
+	case metatool.ToolExecute, metatool.ToolHydrate:
+		id = rawjson.Text(rawjson.Get(arguments, "tool_id"))
+	case metatool.ResourceRead:
+		id = rawjson.Text(rawjson.Get(arguments, "resource_id"))
+	case metatool.PromptGet:
+		id = rawjson.Text(rawjson.Get(arguments, "prompt_id"))
+	default:
+		if s.tools.Mode(ctx) == metatool.ModeGateway || s.tools.Names(ctx, name) {
+			return noWait
+		}
+		return forCatalog
+	}
+	// An entry that is hidden from the caller is one that does not exist: it takes as long.
+	if _, there := s.tools.View(ctx).Catalog.Lookup(id); there {
+		return noWait
+	}
+	return forCatalog
 }
 
 // greeting returns the Lifecycle for a request that asks who serves.
@@ -80,14 +131,14 @@ type asking struct{ of *surface }
 
 // Serve implements mcp.Handler.
 func (a asking) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
-	return a.of.gateway.rounds.Serve(ctx, telemetry.WithTrace(r, streamable.Header(ctx)), a.of.tools)
+	return a.of.gateway.Calls.rounds.Serve(ctx, telemetry.WithTrace(r, streamable.Header(ctx)), a.of.tools)
 }
 
 // gatewayOptions returns the options of the gateway for a configuration.
 func (g *Gateway) gatewayOptions(c *config.Config) metatool.Options {
 	mode, _ := metatool.ParseMode(string(c.Mode)) // the configuration has checked it
 	opts := metatool.Options{
-		Upstreams: g.Catalog, Artifacts: g.Data.Results, Tables: g.Data.Plane.Options(c), State: g.state, Turns: g.Turns, Memory: g.Data.Memory, CallTimeout: callTimeout(g.manager), Logger: g.log,
+		Upstreams: g.Catalog, Artifacts: g.Data.Results, Tables: g.Data.Plane.Options(c), Memory: g.Data.Memory, CallTimeout: callTimeout(g.manager), Logger: g.opts.Logger,
 		Caller: callerNow, Configured: configured(g.config.Load, g.manager),
 		Redactor: g.secrets.Redactor(), RedactResults: c.Artifacts.Redact || g.opts.RedactResults, OnEvent: g.Catalog.tell, Audit: g.Auditor.Calls(), Mode: mode, AutoTokens: c.AutoTokens,
 		Firewall:      result.Firewall{ThresholdChars: threshold(c.Firewall.ThresholdChars)},
@@ -98,9 +149,9 @@ func (g *Gateway) gatewayOptions(c *config.Config) metatool.Options {
 	}
 	opts.Own = g.Catalog.own(c)
 	policy.Controls(c, &opts)
-	opts.Programs = g.programs.Runner(c)
+	g.Calls.configure(c, &opts)
 	opts.Screen = definitions.ScreenOf(c)
-	opts.Leaks, opts.Hooks = policy.Leaks(c, g.secrets.Tokens()), g.hooks.Configure(c)
+	opts.Leaks = policy.Leaks(c, g.secrets.Tokens())
 	opts.Operators.Room = g.Operator.Approvals
 	opts.Cache.Room = g.Data.Memory.Account("cache")
 	if c.Browse.Format == config.BrowseJSON {

@@ -21,20 +21,15 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/dataplane"
 	"github.com/weir-mcp/weir/internal/identity"
-	"github.com/weir-mcp/weir/internal/limit/work"
 	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/internal/metatool/ranking"
 	"github.com/weir-mcp/weir/internal/net/guard"
 	"github.com/weir-mcp/weir/internal/observe"
-	"github.com/weir-mcp/weir/internal/observe/history"
-	"github.com/weir-mcp/weir/internal/observe/metrics"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
-	"github.com/weir-mcp/weir/internal/observe/trace"
 	"github.com/weir-mcp/weir/internal/office"
 	"github.com/weir-mcp/weir/internal/part"
 	"github.com/weir-mcp/weir/internal/policy"
 	"github.com/weir-mcp/weir/internal/policy/definitions"
-	"github.com/weir-mcp/weir/internal/runs"
 	"github.com/weir-mcp/weir/internal/signin/vault"
 	"github.com/weir-mcp/weir/internal/store/nodestore"
 	"github.com/weir-mcp/weir/internal/tasks"
@@ -59,43 +54,36 @@ import (
 //
 // The exported fields are set by New and never change.
 type Gateway struct {
-	Version  string
-	Instance string // identifies this run of the gateway
-	Started  time.Time
+	Run      Run
+	Store    *nodestore.Store
+	Reports  *observe.Reports
 	Data     *dataplane.Data // the way of results past the model
-	Turns    *work.Turns     // limits computations for agents and the console
-	History  history.Book    // the most recent events
-	Metrics  *metrics.Metrics
-	Trace    *trace.Tracer   // follows operations; sends spans if the configuration says where
+	Calls    *Calls
 	Offices  *office.Offices // nil in a shell command, or if no hub is configured
 	Operator *Operator
 	Catalog  *Catalog
 	Agents   *membership.Agents
 	Views    *Views
-	Usage    *observe.Usage
-	Reloads  Reloads // tells of changed configurations
 	SignIns  *credentials.SignIns
 	Auditor  *trail.Auditor // tells the audit log, if there is one
-	Store    *nodestore.Store
 	// Definitions compares what servers offer with weir.lock.
 	Definitions *definitions.Lock
 
-	opts    Options
-	log     *slog.Logger
-	config  atomic.Pointer[config.Config]
-	secrets *policy.Secrets
-	manager *upstream.Manager
-	state   *metatool.State // quotas and session history; survives a reload
-	// Sessions counts the sessions of HTTP endpoints.
-	Sessions   *observe.SessionCount
-	rounds     *bridge.Rounds // calls that wait while a modern agent is asked something
+	opts       Options
+	config     atomic.Pointer[config.Config]
+	secrets    *policy.Secrets
+	manager    *upstream.Manager
 	placement  *placement.Placement
-	hooks      *policy.Hooks
-	programs   *runs.Programs
-	ranking    *ranking.Ranking
 	nodeRoutes peerlink.Routes
 
 	parts part.Table
+}
+
+// Run identifies one run of a gateway.
+type Run struct {
+	Version  string
+	Instance string
+	Started  time.Time
 }
 
 // Options are the settings of a Gateway that are not in its configuration.
@@ -153,7 +141,7 @@ func New(ctx context.Context, c *config.Config, o Options) (*Gateway, error) {
 	}
 	g.Catalog.serveFile(o.File)
 	g.Definitions.Start(c)
-	g.ranking.Start(g.Catalog.live)
+	g.Catalog.ranking.Start(g.Catalog.live)
 	if g.Offices, err = office.Open(ctx, c, g.officeNeeds()); err != nil {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), part.CloseTimeout)
 		defer cancel()
@@ -171,10 +159,7 @@ func build(c *config.Config, o Options) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{
-		Version: o.Version, Instance: rand.Text(), Started: time.Now(), Turns: work.NewTurns(0), Store: o.Store, Sessions: observe.NewSessionCount(log),
-		opts: o, log: log, secrets: secrets, state: state, rounds: bridge.NewRounds(bridge.Options{Nodes: states(o.Store), Logger: log}),
-	}
+	g := &Gateway{Run: Run{o.Version, rand.Text(), time.Now()}, Store: o.Store, Calls: newCalls(o.Store, state, log), opts: o, secrets: secrets}
 	g.config.Store(c)
 	redactResults := func() bool { return g.config.Load().Artifacts.Redact || o.RedactResults }
 	judge := policy.NewJudge(policy.JudgeNeeds{
@@ -198,25 +183,24 @@ func build(c *config.Config, o Options) (*Gateway, error) {
 
 // connect makes the parts that stand on Data, and connects them.
 func (g *Gateway) connect(c *config.Config, judge *policy.Judge, kept *registry.Kept, redactResults func() bool) (err error) {
-	o, log, secrets, state := &g.opts, g.log, g.secrets, g.state
-	if g.ranking, err = ranking.New(c, o.Store.Documents(), func(s string) string { return secrets.Redactor().Redact(s) }, log); err != nil {
+	o, log, secrets, state := &g.opts, g.opts.Logger, g.secrets, g.Calls.state
+	searches, err := ranking.New(c, o.Store.Documents(), func(s string) string { return secrets.Redactor().Redact(s) }, log)
+	if err != nil {
 		return err
 	}
-	searches := g.ranking
 	offices := func() *office.Offices { return g.Offices }
-	g.Catalog = &Catalog{firsts: newFirstListings(), owners: membership.NewOwners(c, log), state: state, config: g.config.Load, offices: offices, clean: secrets.Clean, log: log}
+	g.Catalog = &Catalog{firsts: newFirstListings(), ranking: searches, owners: membership.NewOwners(c, log), state: state, config: g.config.Load, offices: offices, clean: secrets.Clean, log: log}
 	g.Views = &Views{catalog: g.Catalog, agents: func() *membership.Agents { return g.Agents }, judge: judge, config: g.config.Load, health: g.Health, redact: func() func([]byte) []byte {
 		if redactResults() {
 			return g.secrets.Redactor().Results
 		}
 		return func(raw []byte) []byte { return raw }
 	}}
-	g.Usage = &observe.Usage{State: state, Node: g.Store.Node(), All: g.Views.SeesAll, Log: log}
-	g.Trace = trace.New(trace.Options{
-		Version: g.Version, Instance: g.Instance, Logger: log, Redact: secrets.Clean,
-		Observe: func(o trace.Operation) { g.Metrics.Operated(o.Client, o.Method, o.ErrorType, o.Took) },
+	g.Reports = observe.NewReports(observe.ReportNeeds{
+		Log: log, Version: g.Run.Version, Instance: g.Run.Instance, Clean: secrets.Clean, Totals: g.totals(), Events: o.Events, Stream: o.Store.Sink(), Audit: g.Auditor.Event,
+		Usage: &observe.Usage{State: state, Node: g.Store.Node(), All: g.Views.SeesAll, Log: log},
 	})
-	g.observe(o.Events)
+	g.Catalog.tell = g.Reports.Tell
 	g.Catalog.live = catalog.NewLive(metatool.NewSnapshotWith(limitsOf(c), searches.Options()), catalog.LiveOptions[*metatool.Snapshot]{
 		Prepare: searches.Prepare, Conceal: g.secrets.Listing, Logger: log,
 		Changed: func(s *metatool.Snapshot, upstreams []string) {
@@ -251,9 +235,9 @@ func (g *Gateway) connect(c *config.Config, judge *policy.Judge, kept *registry.
 	g.manager = upstream.New(upstream.Options{
 		Logger: log, Transport: func(name string, of upstream.Owner, base http.RoundTripper) http.RoundTripper {
 			return g.SignIns.Over(g.Agents.Transport)(name, of, base)
-		}, Way: g.placement.Servers.Way, Credentials: g.SignIns, BaseEnv: lineage.Inherited(o.Environ), ClientInfo: part.Identity(o.Version), Sink: g.Catalog.listings, Observer: g.Metrics, Trace: g.Trace,
+		}, Way: g.placement.Servers.Way, Credentials: g.SignIns, BaseEnv: lineage.Inherited(o.Environ), ClientInfo: part.Identity(o.Version), Sink: g.Catalog.listings, Observer: g.Reports.Metrics, Trace: g.Reports.Trace,
 		Marks: o.Lineage.Variable(), Instances: o.Lineage.Instances(),
-		ListsChanged: func(principal, _ string) { g.state.ListsChanged(principal) },
+		ListsChanged: func(principal, _ string) { state.ListsChanged(principal) },
 		Conceal:      g.secrets.Listing, Judge: g.Definitions.Judge, States: bridge.NewMarks(states(o.Store)), Places: g.placement.Programs.ForManager(),
 		Redact: g.secrets.Clean, Hold: g.secrets.Tokens().Hold, Log: g.Operator.Log, StopGrace: StopGrace, Memory: g.Data.Memory, Starting: startsAtOnce,
 	})
@@ -262,30 +246,29 @@ func (g *Gateway) connect(c *config.Config, judge *policy.Judge, kept *registry.
 	}
 	g.placement.Serve(placement.Serving{Manager: g.manager, Memory: g.Data.Memory, MaxBody: 2 * int64(c.HTTP.MaxBodyBytes), Changed: g.Agents.Merge})
 	g.nodeRoutes = slices.Concat(g.Data.Routes(), g.placement.Routes(), peerlink.Routes{
-		g.Operator.Elsewhere.Route(), g.Usage.Route(), {Path: tasks.PeerPath, Serve: tasks.Answer(g.Catalog.taskPeer)},
+		g.Operator.Elsewhere.Route(), g.Reports.Usage.Route(), {Path: tasks.PeerPath, Serve: tasks.Answer(g.Catalog.taskPeer)},
 	})
-	g.hooks = policy.NewHooks(lineage.Inherited(o.Environ), func(raw []byte) []byte { return secrets.Redactor().Results(raw) }, log)
-	g.programs = runs.NewPrograms(c, runs.ProgramNeeds{Log: log, Docs: o.Store.Docs(), Memory: g.Data.Memory, Results: g.Data.Results, Tool: metatool.ToolRun})
+	g.Calls.run(c, o.Store, g.Data, lineage.Inherited(o.Environ), func(raw []byte) []byte { return secrets.Redactor().Results(raw) }, log)
 	g.parts = g.table()
 	return nil
 }
 
 // start starts the upstreams and the background work.
 func (g *Gateway) start(c *config.Config) {
-	g.History.KeepExchanges(c.Console.Capture)
+	g.Reports.History.KeepExchanges(c.Console.Capture)
 	for _, s := range c.Servers {
 		if reason := c.Omitted(s.Name); reason != "" {
-			g.log.Info(reason)
+			g.opts.Logger.Info(reason)
 		}
 	}
 	g.Agents.Start(c)
 	g.Agents.Merge()
-	g.programs.List(c, g.Definitions)
+	g.Calls.programs.List(c, g.Definitions)
 	g.Catalog.listings.Fill()
 	g.Catalog.listings.Start()
 	g.Auditor.Configured(c, nil)
 	if !g.opts.Shell { // it would wait for the collector
-		g.sendSpans(c)
+		g.Reports.SendSpans(c)
 	}
 	g.Catalog.firsts.follow(func(ctx context.Context) {
 		_ = g.manager.Ready(ctx) // Gateway.Ready reports the error of required servers
@@ -294,17 +277,10 @@ func (g *Gateway) start(c *config.Config) {
 	})
 }
 
-// sendSpans applies the key otlp.
-func (g *Gateway) sendSpans(c *config.Config) {
-	if err := g.Trace.Configure(c.OTLP.Settings()); err != nil {
-		g.log.Error("spans cannot be sent", "err", err)
-	}
-}
-
 // officeNeeds returns what the offices stand on.
 func (g *Gateway) officeNeeds() office.Needs {
 	return office.Needs{
-		Version: g.Version, Log: g.log, Config: g.config.Load, Memory: g.Data.Memory, Trace: g.Trace, Servers: g.manager, Names: &g.Catalog.owners.Ledger, Claim: g.Catalog.owners.Computer,
+		Version: g.Run.Version, Log: g.opts.Logger, Config: g.config.Load, Memory: g.Data.Memory, Trace: g.Reports.Trace, Servers: g.manager, Names: &g.Catalog.owners.Ledger, Claim: g.Catalog.owners.Computer,
 		Node: g.Store.Node(), Store: g.Store, Docs: g.Store.Docs(), Cluster: g.Store.Cluster(),
 	}
 }
@@ -355,7 +331,7 @@ func (g *Gateway) Ready(ctx context.Context) error {
 			waiting[s.Name] = u.Settled()
 		}
 	})
-	long := time.NewTimer(longWait - time.Since(g.Started))
+	long := time.NewTimer(longWait - time.Since(g.Run.Started))
 	defer long.Stop()
 	for _, name := range slices.Sorted(maps.Keys(waiting)) {
 		for done := false; !done; {
@@ -363,7 +339,7 @@ func (g *Gateway) Ready(ctx context.Context) error {
 			case <-waiting[name]:
 				done = true
 			case <-long.C:
-				g.log.Info("waiting for servers that are required", "servers", open(waiting))
+				g.opts.Logger.Info("waiting for servers that are required", "servers", open(waiting))
 			case <-ctx.Done():
 				return ctx.Err()
 			}

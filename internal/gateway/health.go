@@ -7,8 +7,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/lockfile"
+	"github.com/weir-mcp/weir/internal/observe/metrics"
 	"github.com/weir-mcp/weir/internal/office"
 	"github.com/weir-mcp/weir/internal/part"
 	"github.com/weir-mcp/weir/internal/policy/definitions"
@@ -67,8 +69,8 @@ type UpstreamHealth struct {
 func (g *Gateway) Health() *Health {
 	c := g.config.Load()
 	h := &Health{
-		Status: StatusOK, Uptime: math.Round(time.Since(g.Started).Seconds()*1000) / 1000,
-		Name: part.ServerName, Version: g.Version, Mode: string(c.Mode), Upstreams: map[string]UpstreamHealth{},
+		Status: StatusOK, Uptime: math.Round(time.Since(g.Run.Started).Seconds()*1000) / 1000,
+		Name: part.ServerName, Version: g.Run.Version, Mode: string(c.Mode), Upstreams: map[string]UpstreamHealth{},
 	}
 	if path, err := filepath.Abs(c.Path()); err == nil && c.Path() != "" {
 		h.Config = path
@@ -144,4 +146,30 @@ func (h *Health) complete(d *definitions.Lock, server string) {
 		h.Status = StatusDegraded
 	}
 	h.Upstreams[server] = u
+}
+
+// totals returns the figures of a gateway that are not counted by event.
+func (g *Gateway) totals() metrics.Totals {
+	return metrics.Totals{
+		Version: g.Run.Version,
+		Tokens: func() (read, raw int64) {
+			u := g.Calls.state.Stats("").Total
+			return u.Tokens.Read, u.Tokens.Raw
+		},
+		Uncounted: func() int64 { return g.Calls.state.Stats("").Total.Uncounted },
+		Sessions:  g.Calls.state.Sessions,
+		Artifacts: func() (count int, bytes int64) {
+			u := g.Data.Results.UsageOfAll()
+			return u.Count, u.Bytes
+		},
+		Upstreams: func() map[string]metrics.UpstreamFigures {
+			figures := map[string]metrics.UpstreamFigures{}
+			for _, s := range g.manager.Status() {
+				figures[s.Name] = metrics.UpstreamFigures{State: string(s.State), Restarts: s.Restarts}
+			}
+			return figures
+		},
+		Tools:   func() int { return g.Catalog.Snapshot().Catalog.Kinds()[primitive.KindTool] },
+		Cluster: g.Store.Figures(), Stream: g.Store.StreamFigures(),
+	}
 }

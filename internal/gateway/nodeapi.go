@@ -17,4 +17,4 @@ func (g *Gateway) Holders() map[string]string { return g.placement.Servers.Holde
 
 // OpenSessions returns how many sessions live in this process: those with an id that outlasts it, from their
 // handshake on, and others that have used a gateway.
-func (g *Gateway) OpenSessions() int { return g.Store.OpenSessions() + g.state.Others() }
+func (g *Gateway) OpenSessions() int { return g.Store.OpenSessions() + g.Calls.state.Others() }

@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"context"
+	"crypto/sha256"
+	"slices"
 
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/host/serverlog"
@@ -12,7 +14,7 @@ import (
 	"github.com/weir-mcp/weir/internal/upstream"
 )
 
-// An Operator is what a person who operates the gateway may do with it. Its fields never change.
+// An Operator is what a person who operates the gateway may do with it. Its fields never change, except Reloads.
 type Operator struct {
 	// Key is what callers on this machine show; "" admits none.
 	Key identity.Secret
@@ -23,16 +25,17 @@ type Operator struct {
 	// Elsewhere has the calls that wait for a yes at other nodes.
 	Elsewhere *policy.RemoteApprovals
 
+	Reloads Reloads // tells of changed configurations
+
 	config      func() *config.Config
 	manager     *upstream.Manager // set before start
 	definitions *definitions.Lock
-	reloads     *Reloads
 }
 
 func newOperator(g *Gateway) *Operator {
-	o := &Operator{Key: g.opts.OperatorKey, Log: serverlog.New(serverlog.Options{Redact: g.secrets.Clean}), config: g.config.Load, definitions: g.Definitions, reloads: &g.Reloads}
-	o.Approvals = approval.New(approval.Options{Open: o.possible, Logger: g.log})
-	o.Elsewhere = policy.NewRemoteApprovals(g.Store.Node(), o.Approvals, g.log)
+	o := &Operator{Key: g.opts.OperatorKey, Log: serverlog.New(serverlog.Options{Redact: g.secrets.Clean}), config: g.config.Load, definitions: g.Definitions}
+	o.Approvals = approval.New(approval.Options{Open: o.possible, Logger: g.opts.Logger})
+	o.Elsewhere = policy.NewRemoteApprovals(g.Store.Node(), o.Approvals, g.opts.Logger)
 	return o
 }
 
@@ -67,4 +70,35 @@ func (o *Operator) Servers() []UpstreamHealth {
 		all = append(all, h.Upstreams[s.Name])
 	}
 	return all
+}
+
+// Edited waits until the gateway uses the configuration with a sum, or refuses one, and then until the
+// named servers have been listed or have failed. next is what Reloads.Next returned before the edit. It
+// returns their states, without those that are gone.
+func (o *Operator) Edited(ctx context.Context, next <-chan struct{}, sum [sha256.Size]byte, names []string) ([]UpstreamHealth, error) {
+	reloads := &o.Reloads
+	for {
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		next = reloads.Next() // before the look, so that no reading is missed
+		used, err := reloads.last()
+		if err != nil {
+			return nil, err
+		}
+		if used == sum {
+			break
+		}
+	}
+	for _, name := range names {
+		if u, ok := o.manager.Upstream(name); ok {
+			select {
+			case <-u.Settled():
+			case <-ctx.Done():
+			}
+		}
+	}
+	return slices.DeleteFunc(o.Servers(), func(u UpstreamHealth) bool { return !slices.Contains(names, u.Name) }), nil
 }

@@ -23,33 +23,26 @@ func (g *Gateway) table() part.Table {
 		}}}},
 		{Name: "results", Keys: slices.Concat(part.AtRestart("limits"), []part.Key{artifactsKey}), Close: func(context.Context) {
 			if err := g.Data.Close(); err != nil {
-				g.log.Warn("the store of results could not be closed", "err", err)
+				g.opts.Logger.Warn("the store of results could not be closed", "err", err)
 			}
 		}},
-		{Name: "events", Keys: part.AtRestart("events"), Close: func(context.Context) {
-			if g.opts.Events == nil {
-				return
-			}
-			if err := g.opts.Events.Close(); err != nil {
-				g.log.Warn("the log of events could not be closed", "err", err)
-			}
-		}},
+		{Name: "events", Keys: part.AtRestart("events"), Close: g.Reports.Close},
 		{Name: "audit", Keys: part.AtRestart("audit"), Prepare: g.Auditor.Prepare, Close: func(context.Context) { g.Auditor.Close() }},
 		{Name: "configuration", Keys: part.AtOnce("$schema", "inputs", "registry"), Prepare: func(r part.Reload) (func(), error) {
 			return func() { g.use(r.Next) }, nil
 		}},
-		{Name: "sessions", Close: func(ctx context.Context) { g.state.Close(ctx) }},
+		{Name: "sessions", Close: func(ctx context.Context) { g.Calls.state.Close(ctx) }},
 		{Name: "bodies", Close: func(context.Context) { g.Data.Bodies.Close() }},
 		{Name: "tables", Keys: part.AtOnce("s2sp"), Close: func(context.Context) { g.Data.Plane.Close() }},
-		{Name: "calls", Keys: callKeys, Close: func(context.Context) { g.hooks.Close() }},
+		{Name: "calls", Keys: callKeys, Close: g.Calls.closeHooks},
 		{Name: "programs", Keys: []part.Key{runs.ProgramsKey}, Prepare: func(r part.Reload) (func(), error) {
-			return g.programs.Prepare(r, g.Definitions), nil
-		}, Close: func(ctx context.Context) { g.programs.Close(ctx) }},
-		{Name: "ranking", Keys: part.AtRestart("search"), Close: func(context.Context) { g.ranking.Close() }},
+			return g.Calls.programs.Prepare(r, g.Definitions), nil
+		}, Close: func(ctx context.Context) { g.Calls.programs.Close(ctx) }},
+		{Name: "ranking", Keys: part.AtRestart("search"), Close: func(context.Context) { g.Catalog.ranking.Close() }},
 		{Name: "catalog", Keys: part.AtRestart("schema_limits"), Close: func(context.Context) { <-g.Catalog.firsts.all }},
 		{Name: "sign-ins", Keys: part.AtRestart("credentials"), Close: func(ctx context.Context) {
 			if err := g.SignIns.Close(ctx); err != nil {
-				g.log.Error("tokens are lost, because they cannot be stored: their servers may need another sign-in", "err", err)
+				g.opts.Logger.Error("tokens are lost, because they cannot be stored: their servers may need another sign-in", "err", err)
 			}
 		}},
 		{Name: "listings", Close: func(context.Context) { g.Catalog.listings.Close() }},
@@ -59,15 +52,15 @@ func (g *Gateway) table() part.Table {
 		{Name: "agents' connections", Keys: []part.Key{agentsKey}, Prepare: g.Agents.Prepare, Close: func(context.Context) { g.Agents.Disconnect() }},
 		{Name: "upstreams", Keys: part.AtOnce("mcpServers"), Prepare: func(part.Reload) (func(), error) { return g.Agents.Merge, nil }, Close: func(ctx context.Context) {
 			if err := g.manager.Close(ctx); err != nil {
-				g.log.Warn("upstreams did not end by themselves and were killed", "err", err)
+				g.opts.Logger.Warn("upstreams did not end by themselves and were killed", "err", err)
 			}
 		}},
 		{Name: "definitions", Keys: part.AtOnce("trust"), Prepare: g.Definitions.Prepare, Close: func(context.Context) { g.Definitions.Close() }},
 		{Name: "placement", Close: func(ctx context.Context) { g.placement.Close(ctx) }},
 		{Name: "agents", Close: func(context.Context) { g.Agents.Close() }},
 		{Name: "trace", Keys: part.AtOnce("otlp"), Prepare: func(r part.Reload) (func(), error) {
-			return func() { g.sendSpans(r.Next) }, nil
-		}, Close: func(ctx context.Context) { spans.Go(func() { g.Trace.Close(ctx) }) }},
+			return func() { g.Reports.SendSpans(r.Next) }, nil
+		}, Close: func(ctx context.Context) { spans.Go(func() { g.Reports.Trace.Close(ctx) }) }},
 		{Name: "first listings", Close: func(context.Context) { g.Catalog.firsts.end() }},
 		{Name: "offices", Keys: slices.Concat(part.AtRestart("hubs"), []part.Key{office.HubKey}), Prepare: func(r part.Reload) (func(), error) {
 			return g.Offices.Prepare(r)
@@ -81,7 +74,7 @@ func (g *Gateway) table() part.Table {
 func (g *Gateway) use(c *config.Config) {
 	g.config.Store(c)
 	g.secrets.Configure(c)
-	g.History.KeepExchanges(c.Console.Capture)
+	g.Reports.History.KeepExchanges(c.Console.Capture)
 }
 
 // Keys of which some settings apply at once. The others configure objects that are made at the start.

@@ -35,7 +35,7 @@ func (g *Gateway) Reread(next *config.Config, warnings []config.Warning, err err
 	if err == nil {
 		err = g.Reload(next, face, log)
 	}
-	g.Reloads.read(next, err)
+	g.Operator.Reloads.read(next, err)
 	var broken *config.Error
 	switch {
 	case errors.As(err, &broken):

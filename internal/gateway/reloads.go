@@ -1,9 +1,7 @@
 package gateway
 
 import (
-	"context"
 	"crypto/sha256"
-	"slices"
 	"sync"
 
 	"github.com/weir-mcp/weir/internal/config"
@@ -46,35 +44,4 @@ func (r *Reloads) last() ([sha256.Size]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.sum, r.err
-}
-
-// Edited waits until the gateway uses the configuration with a sum, or refuses one, and then until the
-// named servers have been listed or have failed. next is what Reloads.Next returned before the edit. It
-// returns their states, without those that are gone.
-func (o *Operator) Edited(ctx context.Context, next <-chan struct{}, sum [sha256.Size]byte, names []string) ([]UpstreamHealth, error) {
-	reloads := o.reloads
-	for {
-		select {
-		case <-next:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-		next = reloads.Next() // before the look, so that no reading is missed
-		used, err := reloads.last()
-		if err != nil {
-			return nil, err
-		}
-		if used == sum {
-			break
-		}
-	}
-	for _, name := range names {
-		if u, ok := o.manager.Upstream(name); ok {
-			select {
-			case <-u.Settled():
-			case <-ctx.Done():
-			}
-		}
-	}
-	return slices.DeleteFunc(o.Servers(), func(u UpstreamHealth) bool { return !slices.Contains(names, u.Name) }), nil
 }

@@ -14,9 +14,9 @@ func (g *Gateway) RouterOptions() passthrough.Options {
 	return passthrough.Options{
 		Find: definitions.WrapFind(g.Config, g.Definitions.WrapFind(g.Data.Bodies.WrapFind(find))), Absent: absentReason(g.manager), Names: names, Allow: func(principal, name string) bool { return g.Config().Auth.Reaches(principal, name) }, Judge: g.Views.judge, Limits: g.Agents.Limits,
 		Sign: g.Agents.Sign, Loops: g.Agents.Loops, Observer: &observe.Observer{
-			Metrics: g.Metrics, Tell: g.Catalog.tell, Server: g.Views.judge.ServerOf, Catalog: func() *catalog.Catalog { return g.Catalog.Snapshot().Catalog },
-		}, Audit: g.Auditor, Trace: g.Trace, Registered: g.Agents.Registered,
-		AgentHeaders: func() []string { return g.Config().Agents.Headers }, Sessions: g.Store.Sessions, Docs: g.Store.Documents(), Nodes: states(g.Store), Memory: g.Data.Memory, Logger: g.log,
-		OnSession: g.Sessions.On,
+			Metrics: g.Reports.Metrics, Tell: g.Catalog.tell, Server: g.Views.judge.ServerOf, Catalog: func() *catalog.Catalog { return g.Catalog.Snapshot().Catalog },
+		}, Audit: g.Auditor, Trace: g.Reports.Trace, Registered: g.Agents.Registered,
+		AgentHeaders: func() []string { return g.Config().Agents.Headers }, Sessions: g.Store.Sessions, Docs: g.Store.Documents(), Nodes: states(g.Store), Memory: g.Data.Memory, Logger: g.opts.Logger,
+		OnSession: g.Reports.Sessions.On,
 	}
 }

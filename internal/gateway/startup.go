@@ -4,10 +4,6 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/weir-mcp/weir/internal/json/rawjson"
-	"github.com/weir-mcp/weir/internal/metatool"
-	"github.com/weir-mcp/weir/mcp"
 )
 
 // startupLimit bounds how long a request waits for starting upstreams, counted from the start of
@@ -26,56 +22,6 @@ var (
 	forShape = startupLimit{1500 * time.Millisecond, 1500 * time.Millisecond}
 	noWait   = startupLimit{}
 )
-
-// await delays a request that reads the catalog until the catalog is filled.
-func (s *surface) await(ctx context.Context, r *mcp.Request) {
-	if s.gateway.Catalog.firsts.over() || s.gateway.Catalog.listings.Full() { // full: the catalog of before the restart
-		return
-	}
-	if limit := s.limitOf(ctx, r); limit != noWait {
-		s.gateway.Catalog.firsts.await(ctx, limit)
-	}
-}
-
-// limitOf returns how long r may wait. The limit depends on the servers that are not listed yet.
-func (s *surface) limitOf(ctx context.Context, r *mcp.Request) startupLimit {
-	switch r.Method {
-	case "initialize", "server/discover":
-		return forShape
-	case "tools/list":
-		if s.tools.Mode(ctx) != metatool.ModeGateway {
-			return forCatalog
-		}
-		return forShape
-	case "resources/list", "resources/templates/list", "prompts/list", "resources/subscribe":
-		return forCatalog
-	case "tools/call":
-	default:
-		return noWait
-	}
-	arguments := r.Fields().Arguments
-	id, name := "", rawjson.Text(r.Fields().Name)
-	switch name {
-	case metatool.ToolBrowse, metatool.ResourceBrowse, metatool.PromptBrowse:
-		return forCatalog
-	case metatool.ToolExecute, metatool.ToolHydrate:
-		id = rawjson.Text(rawjson.Get(arguments, "tool_id"))
-	case metatool.ResourceRead:
-		id = rawjson.Text(rawjson.Get(arguments, "resource_id"))
-	case metatool.PromptGet:
-		id = rawjson.Text(rawjson.Get(arguments, "prompt_id"))
-	default:
-		if s.tools.Mode(ctx) == metatool.ModeGateway || s.tools.Names(ctx, name) {
-			return noWait
-		}
-		return forCatalog
-	}
-	// An entry that is hidden from the caller is one that does not exist: it takes as long.
-	if _, there := s.tools.View(ctx).Catalog.Lookup(id); there {
-		return noWait
-	}
-	return forCatalog
-}
 
 // firstListings follows the start of the upstreams: whether an entry is there, and whether each upstream
 // has been listed or has failed once. It is safe for concurrent use.

@@ -53,11 +53,11 @@ func listed(ctx context.Context, g *Gateway, c *config.Config) (tokens int, err 
 	front := NewFront(g)
 	front.Apply(c)
 	here, there := mcp.Pipe()
-	server := mcp.NewConn(there, mcp.ConnOptions{Name: "a trial", Handler: front, Logger: g.log, Session: mcp.NewSession("", guard.Principal(ctx))})
+	server := mcp.NewConn(there, mcp.ConnOptions{Name: "a trial", Handler: front, Logger: g.opts.Logger, Session: mcp.NewSession("", guard.Principal(ctx))})
 	defer server.Close()
-	conn := mcp.NewConn(here, mcp.ConnOptions{Name: "the gateway on trial", Client: true, Logger: g.log})
+	conn := mcp.NewConn(here, mcp.ConnOptions{Name: "the gateway on trial", Client: true, Logger: g.opts.Logger})
 	defer conn.Close()
-	if _, err := mcp.Handshake(ctx, conn, part.Identity(g.Version), json.RawMessage("{}"), ""); err != nil {
+	if _, err := mcp.Handshake(ctx, conn, part.Identity(g.Run.Version), json.RawMessage("{}"), ""); err != nil {
 		return 0, err
 	}
 	for cursor := ""; ; {

@@ -26,7 +26,6 @@ var (
 
 	fieldCeilings = map[string]int{
 		"internal/web/api.Options":          23,
-		"internal/gateway.Gateway":          33,
 		"internal/web.Server":               27,
 		"internal/artifact.content":         25,
 		"internal/audit.Record":             25,
@@ -78,13 +77,12 @@ var (
 	// wordCeilings are the rates of fancy in 1,000 lines of comments, by folder.
 	wordCeilings = map[string]int{
 		"examples":         40,
-		"internal/gateway": 50,
 		"internal/observe": 20,
 	}
 
 	// importCeilings are for packages that put others together.
 	importCeilings = map[string]int{
-		"internal/gateway":  59,
+		"internal/gateway":  53,
 		"internal/cli":      70, // columnar counts the rows of an Arrow stream that a server makes
 		"internal/metatool": 36,
 		"internal/office":   27,
@@ -97,7 +95,6 @@ var (
 		"agentserver":            19,
 		"bench":                  19,
 		"internal/access":        28,
-		"internal/gateway":       18,
 		"internal/artifact":      22,
 		"internal/bridge":        18,
 		"internal/catalog":       14,

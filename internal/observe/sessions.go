@@ -18,8 +18,8 @@ type SessionCount struct {
 	logged time.Time
 }
 
-// NewSessionCount returns a SessionCount of no sessions.
-func NewSessionCount(log *slog.Logger) *SessionCount { return &SessionCount{log: log} }
+// newSessionCount returns a SessionCount of no sessions.
+func newSessionCount(log *slog.Logger) *SessionCount { return &SessionCount{log: log} }
 
 // Figures returns the sessions that live, and those that ended early.
 func (c *SessionCount) Figures() (living, replaced int64) { return c.living.Load(), c.replaced.Load() }

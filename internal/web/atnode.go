@@ -73,6 +73,6 @@ func refuse(w http.ResponseWriter, err error) {
 
 // usage implements api.Options.Usage.
 func (s *viewed) usage(ctx context.Context, own bool) api.UsageOfNodes {
-	stats := s.gateway.Usage.OfNodes(ctx, own)
+	stats := s.gateway.Reports.Usage.OfNodes(ctx, own)
 	return api.UsageOfNodes{Usage: usageOf(&stats.Stats, !s.gateway.Views.SeesAll(ctx)), Nodes: stats.Nodes, Silent: stats.Silent}
 }

@@ -53,7 +53,7 @@ func (s *viewed) Overview(ctx context.Context) api.Overview {
 	h := s.gateway.Health()
 	s.gateway.Views.Hide(ctx, h)
 	n := s.gateway.Views.Of(ctx).Catalog.Kinds()
-	stats := s.gateway.Usage.Stats(ctx)
+	stats := s.gateway.Reports.Usage.Stats(ctx)
 	out := api.Overview{
 		Name: h.Name, Version: h.Version, Status: h.Status, Mode: h.Mode, Uptime: h.Uptime,
 		Tools: n[primitive.KindTool], Resources: n[primitive.KindResource] + n[primitive.KindTemplate], Prompts: n[primitive.KindPrompt],
@@ -232,7 +232,7 @@ func (s *viewed) View(ctx context.Context, principal, handle string, selector js
 
 // viewOptions bound a view whose bytes hold has.
 func (s *viewed) viewOptions(hold *memory.Hold) result.ViewOptions {
-	return result.ViewOptions{MaxChars: viewChars, Turns: s.gateway.Turns, Room: result.Room(hold), Screen: definitions.ScreenOf(s.gateway.Config())}
+	return result.ViewOptions{MaxChars: viewChars, Turns: s.gateway.Calls.Turns, Room: result.Room(hold), Screen: definitions.ScreenOf(s.gateway.Config())}
 }
 
 // Open implements api.Artifacts.

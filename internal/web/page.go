@@ -58,7 +58,7 @@ func (f *Server) servePage(w http.ResponseWriter, r *http.Request, tokens bool) 
 		return
 	}
 	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
-		httpserver.WriteJSON(w, http.StatusOK, map[string]string{"name": part.ServerName, "version": f.gateway.Version, "mcp": f.publicURL(), "health": "/healthz"})
+		httpserver.WriteJSON(w, http.StatusOK, map[string]string{"name": part.ServerName, "version": f.gateway.Run.Version, "mcp": f.publicURL(), "health": "/healthz"})
 		return
 	}
 	h := f.gateway.Health()

@@ -39,7 +39,7 @@ func (s *self) tell(f *Server) cluster.Self {
 	}
 	s.at, s.cpu = now, cpu
 	return cluster.Self{
-		Version: f.gateway.Version, Config: s.hash,
+		Version: f.gateway.Run.Version, Config: s.hash,
 		Load: cluster.Load{Calls: int(s.calls.Load()), Sessions: f.gateway.OpenSessions(), CPU: used},
 	}
 }
@@ -57,7 +57,7 @@ func (n nodes) Status() api.ClusterStatus {
 	names := map[string]string{}
 	for i, s := range all {
 		if s.Self { // other nodes do not know it without a store
-			s.Version, s.Config = n.gateway.Version, config.CommonHash(n.gateway.Config())
+			s.Version, s.Config = n.gateway.Run.Version, config.CommonHash(n.gateway.Config())
 			all[i] = s
 			if trouble := nodestore.Trouble(n.of); trouble != "" {
 				out.Warnings = append(out.Warnings, fmt.Sprintf("%s: %s; what is said of the other nodes may be old", s.Name, trouble))

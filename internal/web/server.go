@@ -113,7 +113,7 @@ func build(g *gateway.Gateway, c *config.Config, l *Listener, base string, m api
 	at := func(path string) *endpoint {
 		return newEndpoint(g.Store, path, streamable.ServerOptions{
 			Handler: f.front, SessionIdle: c.HTTP.SessionIdle, KeepAlive: keepAlive(c), MaxBody: body, Memory: g.Data.Memory, Logger: log,
-			MaxSessions: c.HTTP.MaxSessions, OnSession: g.Sessions.On,
+			MaxSessions: c.HTTP.MaxSessions, OnSession: g.Reports.Sessions.On,
 		})
 	}
 	f.stream, f.profiles = at("/mcp"), newProfiles(func(name string) *endpoint { return at("/mcp/" + name) }, log)
@@ -226,7 +226,7 @@ func (f *Server) Apply(old, c *config.Config) {
 	f.mountProfiles(mux, front, behind, c)
 	agents := &gated{f.agentGates(front), f.stream.front}
 	mux.Handle("/mcp", agents)
-	mux.Handle("/metrics", guard.New(metrics).Wrap(f.gateway.Metrics.Handler()))
+	mux.Handle("/metrics", guard.New(metrics).Wrap(f.gateway.Reports.Metrics.Handler()))
 	metadata := f.metadata(c)
 	mux.Handle(access.MetadataPath, metadata)
 	mux.Handle(access.MetadataPath+"/", metadata)
@@ -290,7 +290,7 @@ func (f *Server) mux(c *config.Config, open, closed *guard.Guard, tokens bool) *
 		}
 		return f.gateway.Offices.Hides(r)
 	})
-	mux.Handle("/healthz", withInstance(f.gateway.Instance, health))
+	mux.Handle("/healthz", withInstance(f.gateway.Run.Instance, health))
 	mux.Handle("/readyz", open.Wrap(http.HandlerFunc(f.serveReady)))
 	mountConsole(mux, open, c)
 	mux.Handle(access.WhoamiPath, closed.Wrap(http.HandlerFunc(f.serveWhoami)))
@@ -402,7 +402,7 @@ func (f *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_, _, carried := link.Caller(r.Context())
-	httpserver.WriteJSON(w, http.StatusOK, f.gateway.Usage.OfNodes(r.Context(), carried || r.URL.Query().Has("node")))
+	httpserver.WriteJSON(w, http.StatusOK, f.gateway.Reports.Usage.OfNodes(r.Context(), carried || r.URL.Query().Has("node")))
 }
 
 // Shutdown waits for running calls until ctx ends and answers the rest with an error. It closes the
@@ -500,7 +500,7 @@ func counting(open *atomic.Int64) func(net.Conn, http.ConnState) {
 // mountAgents adds the paths for agents and for programs that call agents.
 func (f *Server) mountAgents(mux *http.ServeMux, open, closed *guard.Guard) {
 	status := passthrough.NewStatus(passthrough.StatusOptions{
-		Agents: f.gateway.Views.Agents, Name: part.ServerName, Version: f.gateway.Version, Started: f.gateway.Started, Logger: f.log,
+		Agents: f.gateway.Views.Agents, Name: part.ServerName, Version: f.gateway.Run.Version, Started: f.gateway.Run.Started, Logger: f.log,
 	})
 	mux.Handle("/status", open.Wrap(http.HandlerFunc(status.Page)))
 	mux.Handle("/status/data", closed.Wrap(http.HandlerFunc(status.Data)))

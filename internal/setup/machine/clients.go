@@ -69,7 +69,7 @@ func (w *wiring) Wire(ctx context.Context, tag string, given api.Wiring) (api.Wi
 	if p.Against, err = m.Digest(); err != nil {
 		return api.Wired{}, err
 	}
-	next := w.edits.gateway.Reloads.Next()
+	next := w.edits.gateway.Operator.Reloads.Next()
 	r, err := p.Apply(context.WithoutCancel(ctx), setup.Store)
 	if err != nil && r.Record.N == 0 {
 		return api.Wired{}, notEdited(err)

@@ -147,7 +147,7 @@ func (s *edits) change(ctx context.Context, tag string, plan func(m *setup.Machi
 	}
 	p.Against = tag
 	m.Journal = m.Journal.AtOnce() // the gateway follows the file
-	next := s.gateway.Reloads.Next()
+	next := s.gateway.Operator.Reloads.Next()
 	r, err := p.Apply(context.WithoutCancel(ctx), setup.Store)
 	if err != nil && r.Record.N == 0 {
 		return api.Edited{}, notEdited(err)
@@ -214,7 +214,7 @@ func (s *edits) Undo(ctx context.Context, n int, own bool) (api.Edited, error) {
 	if !others {
 		m.Journal = m.Journal.AtOnce()
 	}
-	next := s.gateway.Reloads.Next()
+	next := s.gateway.Operator.Reloads.Next()
 	u, err := m.Undo(context.WithoutCancel(ctx), n)
 	if u == nil || u.By == 0 {
 		return api.Edited{}, notEdited(err)
