@@ -36,7 +36,13 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		closeBody(req)
 		return nil, err
 	}
-	resp, rerr := t.client.send(t.base, req, token)
+	var resp *http.Response
+	var rerr error
+	if token.Token == "" { // most servers want none
+		resp, rerr = t.base.RoundTrip(req)
+	} else {
+		resp, rerr = t.client.send(t.base, req, token)
+	}
 	if rerr != nil || resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
 		return resp, rerr
 	}
