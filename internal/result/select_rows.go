@@ -127,6 +127,9 @@ func (v *viewing) rawRows(t *tables.Table, of span) View {
 		rows = append(rows, t.Row(i))
 	}
 	at := func(i int) []byte {
+		if t.Path() == "" && v.artifact.MediaType != mediaNDJSON {
+			return nil // no path leads to a row
+		}
 		return append(rawjson.AppendString([]byte(`{"type":"json_path","path":`), rowPath(t, i)), '}')
 	}
 	return v.rowRange(listValues(&v.scratch, rows, v.max-noticeChars), start, end, total, nil, at)

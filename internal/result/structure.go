@@ -237,7 +237,9 @@ func (d *doc) describeRows(t *tables.Table, mediaType string) {
 		d.views = append(d.views, appendTableView(nil, columns))
 	}
 	d.views = append(d.views, appendRowsView(nil, 0, min(20, t.Len())))
-	d.views = append(d.views, append(rawjson.AppendString([]byte(`{"type":"json_path","path":`), rowPath(t, 0)), '}'))
+	if t.Path() != "" || mediaType == mediaNDJSON { // else no path leads to a row
+		d.views = append(d.views, append(rawjson.AppendString([]byte(`{"type":"json_path","path":`), rowPath(t, 0)), '}'))
+	}
 }
 
 // describeColumns tells how large a table is and what its columns are. more says

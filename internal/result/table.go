@@ -64,7 +64,7 @@ func detectRows(data []byte, opts tables.DetectOptions) (t *tables.Table, mediaT
 	own := jsonOptions(data)
 	own.Grow = opts.Grow
 	if t, err := tables.Detect(data, own); err == nil && t.Len() > 0 {
-		if t.Path() == "" {
+		if t.Path() == "" && rawjson.Valid(bytes.TrimSpace(data)) != nil {
 			return t, mediaNDJSON
 		}
 		return t, mediaJSON
@@ -74,7 +74,7 @@ func detectRows(data []byte, opts tables.DetectOptions) (t *tables.Table, mediaT
 	}
 	for _, path := range opts.Paths {
 		own.Paths = []string{path}
-		if t, err := tables.Detect(data, own); err == nil && t.Len() > 0 && t.Path() != "" {
+		if t, err := tables.Detect(data, own); err == nil && t.Len() > 0 {
 			return t, mime.FormatMediaType(mediaJSON, map[string]string{paramRows: path})
 		}
 	}

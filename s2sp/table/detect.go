@@ -48,7 +48,11 @@ func detect(data []byte, opts DetectOptions) (*Table, error) {
 	}
 	switch data[0] {
 	case '[':
-		return notTable(indexAt(data, "$", opts.Options))
+		t, err := notTable(indexAt(data, "$", opts.Options))
+		if errors.Is(err, ErrNotTable) {
+			return asHeaded(data, opts.Options, false, err)
+		}
+		return t, err
 	case '{':
 		return notTable(detectObject(data, opts))
 	}
@@ -75,7 +79,11 @@ func detectObject(data []byte, opts DetectOptions) (*Table, error) {
 		return members < 2
 	})
 	if err == nil && members == 1 && only.Value[0] == '[' {
-		if t, err := indexAt(only.Value, "$"+rawjson.PathStep(string(only.Key)), opts.Options); !errors.Is(err, ErrNotTable) {
+		t, err := indexAt(only.Value, "$"+rawjson.PathStep(string(only.Key)), opts.Options)
+		if errors.Is(err, ErrNotTable) {
+			t, err = asHeaded(only.Value, opts.Options, false, err)
+		}
+		if !errors.Is(err, ErrNotTable) {
 			return t, err
 		}
 	}
@@ -128,7 +136,11 @@ func atPath(data []byte, path string, opts Options) (*Table, error) {
 		return nil, fmt.Errorf("%w: no array at %q", ErrNotTable, path)
 	}
 	if !nested || inner == "" {
-		return indexAt(rows, jsonPath("$", members), opts)
+		t, err := indexAt(rows, jsonPath("$", members), opts)
+		if errors.Is(err, ErrNotTable) {
+			return asHeaded(rows, opts, true, err)
+		}
+		return t, err
 	}
 	steps := strings.Split(strings.TrimPrefix(inner, "."), ".")
 	b := NewBuilder(opts, nil)

@@ -15,7 +15,8 @@ const maxFramed = 64 << 20
 
 // framed reads an object that names its columns once:
 //
-//	{"columns": ["a", "b"], "rows": [[1, 2], [3, 4]]}      as many databases answer
+//	{"columns": ["a", "b"], "rows": [[1, 2], [3, 4]]}      as many databases answer; columns may be header, headers or
+//	                                                       fields, or objects with a name, and rows data, values or records
 //	{"columns": ["a", "b"], "index": [0, 1], "data": […]}  pandas' to_json(orient="split")
 //	{"a": {"0": 1, "1": 3}, "b": {"0": 2, "1": 4}}         pandas' to_json(), column by column
 //
@@ -31,6 +32,11 @@ func framed(data []byte, opts Options) (t *Table, ok bool, err error) {
 	if !f.split(data) && !f.byColumn(data) {
 		return nil, false, nil
 	}
+	return f.table()
+}
+
+// table reads the rows.
+func (f *frame) table() (t *Table, ok bool, err error) {
 	for f.b.Len() == 0 || f.more() {
 		row := f.row()
 		if row == nil {
@@ -56,6 +62,7 @@ type frame struct {
 	names [][]byte // keys of a row, as JSON
 	buf   []byte
 	size  int
+	sure  bool // rows may end early
 
 	rows, index *elements // index is nil if it says nothing
 	columns     []elements
@@ -63,37 +70,112 @@ type frame struct {
 
 // split starts to read columns, and rows or data.
 func (f *frame) split(data []byte) bool {
-	var m [4][]byte
-	if !rawjson.Contains(data, `"columns"`) || rawjson.Fields(data, []string{"columns", "rows", "data", "index"}, m[:]) != nil {
+	m := make([][]byte, len(framedMembers))
+	if rawjson.Fields(data, framedMembers, m) != nil {
 		return false
 	}
-	rows := m[1]
-	if rows == nil {
-		rows = m[2]
-	}
-	if !rawjson.IsArray(m[0]) || !rawjson.IsArray(rows) || rawjson.IsArray(m[1]) && rawjson.IsArray(m[2]) {
+	columns, rows := onlyArray(m[:4]), onlyArray(m[4:8])
+	if columns == nil || rows == nil || !f.header(columns, true) {
 		return false
 	}
+	if f.rows = (&elements{data: rows, at: 1}); !f.rows.more() {
+		return false
+	}
+	if index := m[8]; rawjson.IsArray(index) && !slices.ContainsFunc(f.names, isIndex) && !counts(index) {
+		f.index = &elements{data: index, at: 1}
+		f.names = slices.Insert(f.names, 0, []byte(`"index"`))
+	}
+	return true
+}
+
+// framedMembers are the members that split reads: the names of the columns, the rows, and the index.
+var framedMembers = []string{"columns", "header", "headers", "fields", "rows", "data", "values", "records", "index"}
+
+func isIndex(name []byte) bool { return string(name) == `"index"` }
+
+// onlyArray returns the one array in a list of members, nil if there is none or several.
+func onlyArray(members [][]byte) (array []byte) {
+	for _, m := range members {
+		if !rawjson.IsArray(m) {
+			continue
+		}
+		if array != nil {
+			return nil
+		}
+		array = m
+	}
+	return array
+}
+
+// header reads the names of the columns: strings, or objects with a name if these are allowed.
+func (f *frame) header(array []byte, objects bool) bool {
 	seen := map[string]bool{}
-	for names := (&elements{data: m[0], at: 1}); names.more(); {
-		name, err := rawjson.String(names.next())
+	for names := (&elements{data: array, at: 1}); names.more(); {
+		value := names.next()
+		if objects && rawjson.IsObject(value) {
+			value = rawjson.Get(value, "name")
+		}
+		name, err := rawjson.String(value)
 		if err != nil || seen[name] || len(f.names) == MaxColumns {
 			return false
 		}
 		seen[name] = true
 		f.names = append(f.names, rawjson.Quote(name))
 	}
-	if len(f.names) == 0 {
-		return false
+	return len(f.names) > 0
+}
+
+// headed reads an array of arrays whose first one has the names of the columns:
+//
+//	[["a", "b"], [1, "x"], [2, "y"]]
+//
+// Names are different from each other and not empty. Unless the caller knows that the array is a table (sure), there
+// are two columns at least, and some column has values that are no strings, such as numbers: lists of pairs of
+// strings, and matrices of numbers, are no tables. Where the caller knows it, rows may end early, as those of
+// spreadsheets do. ok is false if data is no such array.
+func headed(data []byte, opts Options, sure bool) (t *Table, ok bool, err error) {
+	f := frame{b: NewBuilder(opts, nil), rows: &elements{data: data, at: 1}, sure: sure}
+	if !rawjson.IsArray(data) || !f.rows.more() {
+		return nil, false, nil
 	}
-	if f.rows = (&elements{data: rows, at: 1}); !f.rows.more() {
-		return false
+	first := f.rows.next()
+	if !rawjson.IsArray(first) || !f.header(first, false) || !sure && len(f.names) < 2 ||
+		slices.ContainsFunc(f.names, func(name []byte) bool { return len(name) == len(`""`) }) || !f.rows.more() {
+		return nil, false, nil
 	}
-	if rawjson.IsArray(m[3]) && !seen["index"] && !counts(m[3]) {
-		f.index = &elements{data: m[3], at: 1}
-		f.names = slices.Insert(f.names, 0, []byte(`"index"`))
+	if !sure && !f.typed(*f.rows) {
+		return nil, false, nil
 	}
-	return true
+	return f.table()
+}
+
+// typed reports whether the rows have as many values as there are columns, and some column has values other than
+// strings, and no strings.
+func (f *frame) typed(rows elements) bool {
+	others, strings := make([]bool, len(f.names)), make([]bool, len(f.names))
+	for rows.more() {
+		values, i := elements{data: rows.next(), at: 1}, 0
+		if !rawjson.IsArray(values.data) {
+			return false
+		}
+		for ; values.more() && i < len(f.names); i++ {
+			switch kindOf(values.next()) {
+			case kindString:
+				strings[i] = true
+			case kindNumber, kindBoolean:
+				others[i] = true
+			}
+		}
+		if i != len(f.names) || values.more() {
+			return false
+		}
+	}
+	for i := range others {
+		if others[i] && !strings[i] {
+			return true
+		}
+	}
+	return false
 }
 
 // counts reports whether an array is 0, 1, 2, …
@@ -161,8 +243,11 @@ func (f *frame) row() []byte {
 		}
 		f.cell(i, values.next())
 	}
-	if i != len(f.names) {
+	if i != len(f.names) && !f.sure {
 		return nil
+	}
+	if i == 0 {
+		f.buf = append(f.buf, '{')
 	}
 	return append(f.buf, '}')
 }
@@ -224,7 +309,25 @@ func (e *elements) next() []byte {
 
 // asFramed is framed for Detect: other errors than of a limit mean another form.
 func asFramed(data []byte, opts Options) (*Table, bool, error) {
-	t, ok, err := framed(data, opts)
+	return another(framed(data, opts))
+}
+
+// asHeaded is headed in place of why, the error of an array that is no table of objects.
+func asHeaded(data []byte, opts Options, sure bool, why error) (*Table, error) {
+	if data[rawjson.SkipSpace(data, 1)] != '[' { // data has an element, or its end
+		return nil, why
+	}
+	if end, err := rawjson.Skip(data, 0); err != nil || rawjson.SkipSpace(data, end) != len(data) {
+		return nil, why
+	}
+	t, ok, err := another(headed(data, opts, sure))
+	if !ok && err == nil {
+		err = why
+	}
+	return t, err
+}
+
+func another(t *Table, ok bool, err error) (*Table, bool, error) {
 	if err != nil && !errors.Is(err, ErrTooLarge) && !errors.Is(err, ErrTooWide) {
 		return nil, false, nil
 	}
