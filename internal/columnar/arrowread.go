@@ -254,7 +254,9 @@ func checkMessages(data []byte, s Sink) error {
 
 // readArrow reads an Arrow stream, or a file, whose index it does not need.
 func readArrow(data []byte, s Sink) error {
-	data = bytes.TrimPrefix(data, magicArrow)
+	if file, ok := bytes.CutPrefix(data, magicArrow); ok {
+		data = bytes.TrimLeft(file, "\x00") // some writers align what follows
+	}
 	if err := checkMessages(data, s); err != nil {
 		return err
 	}

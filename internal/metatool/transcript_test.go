@@ -122,7 +122,7 @@ type flow struct {
 
 var flows = []flow{
 	{name: "late orders by customer", result: calltest.Text(orders()), args: `{"path":"orders.json"}`,
-		more: []string{`tool_view {"handle":"HANDLE","selector":{"type":"table","where":[{"column":"status","op":"eq","value":"late"}],"group_by":["customer"],"aggregate":[{"op":"sum","column":"total"}]}}`}, answer: `"customer":"c0"`},
+		more: []string{`tool_view {"handle":"HANDLE","selector":{"type":"table","where":[{"column":"status","op":"eq","value":"late"}],"group_by":["customer"],"aggregate":[{"op":"sum","column":"total"}]}}`}, answer: `c0,832`},
 	{name: "last error in a log", result: calltest.Text(logLines()), args: `{"path":"log"}`, answer: "ERROR disk full on /var"},
 	{name: "wrong first call", result: calltest.Text("ok"), args: `{"file_path":"a"}`, answer: "did you mean path?"},
 	{name: "big JSON object", result: calltest.Text(bigObject()), args: `{"path":"settings"}`,

@@ -28,6 +28,12 @@ func (g *Gateway) view(work *taskCalls) dispatch.Sender {
 	}}
 }
 
+// showsCSV reports whether the reader of a view takes rows as comma-separated values: a model does. Programs read JSON,
+// and secrets are found by the names that stand before them in JSON.
+func (g *Gateway) showsCSV(c *dispatch.Call) bool {
+	return c.Format != result.FormatJSON && c.Run == nil && !g.opts.RedactResults
+}
+
 // viewArtifact answers tool_view of a result that was held back.
 func (g *Gateway) viewArtifact(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
 	var out [2][]byte
@@ -62,7 +68,7 @@ func (g *Gateway) viewArtifact(ctx context.Context, c *dispatch.Call) (json.RawM
 	a := lease.Artifact
 	hold := g.opts.Memory.Hold("principal ", c.Request.Session.Principal())
 	defer hold.Release()
-	v, err := result.Select(ctx, lease, out[1], result.ViewOptions{MaxChars: g.opts.MaxViewChars, Turns: g.opts.Turns, Room: result.Room(&hold), Screen: g.opts.Screen})
+	v, err := result.Select(ctx, lease, out[1], result.ViewOptions{MaxChars: g.opts.MaxViewChars, Turns: g.opts.Turns, Room: result.Room(&hold), Screen: g.opts.Screen, CSV: g.showsCSV(c)})
 	if err != nil {
 		return nil, err
 	}

@@ -83,6 +83,9 @@ type ViewOptions struct {
 	// all, such as the keys of rows that are sorted. The caller frees them when what the view returns
 	// is no longer used.
 	Room func(bytes int64) error
+	// CSV shows rows of a table as comma-separated values where these are shorter and say the same. The
+	// notice then starts with the word.
+	CSV bool
 	// Screen removes hidden text from what is shown. Views decode what the Screen of the answer has
 	// seen as it was written: JSON in a text, and base64.
 	Screen Screen
@@ -109,7 +112,7 @@ func Select(ctx context.Context, l *artifact.Lease, selector json.RawMessage, op
 func selectFrom(ctx context.Context, a artifact.Artifact, data []byte, read func(tables.DetectOptions) (*tables.Table, error), selector json.RawMessage, opts ViewOptions) (View, error) {
 	var view View
 	err := Bounded(ctx, int64(len(data)), opts, func(m *work.Meter) (err error) {
-		view, err = viewFrom(m, ctx, a, data, read, selector, opts.MaxChars)
+		view, err = viewFrom(m, ctx, a, data, read, selector, opts)
 		return err
 	})
 	return view, err
@@ -174,11 +177,12 @@ func newViewing(m *work.Meter, ctx context.Context, a artifact.Artifact, data []
 	return v, nil
 }
 
-func viewFrom(m *work.Meter, ctx context.Context, a artifact.Artifact, data []byte, read func(tables.DetectOptions) (*tables.Table, error), selector json.RawMessage, maxChars int) (View, error) {
-	v, err := newViewing(m, ctx, a, data, read, selector, maxChars)
+func viewFrom(m *work.Meter, ctx context.Context, a artifact.Artifact, data []byte, read func(tables.DetectOptions) (*tables.Table, error), selector json.RawMessage, opts ViewOptions) (View, error) {
+	v, err := newViewing(m, ctx, a, data, read, selector, opts.MaxChars)
 	if err != nil {
 		return View{}, err
 	}
+	v.csv = opts.CSV
 	kind := "head"
 	if raw, ok := v.params["type"]; ok {
 		if kind, err = rawjson.String(raw); err != nil {
@@ -234,6 +238,7 @@ type viewing struct {
 	selector json.RawMessage
 	params   map[string]json.RawMessage
 	max      int
+	csv      bool // see ViewOptions
 	scratch  scratch
 }
 

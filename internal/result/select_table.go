@@ -123,14 +123,25 @@ func (v *viewing) table() (View, error) {
 	if err != nil {
 		return View{}, err
 	}
-	q, t, placed, grouped := a.Query, a.of, a.placed, a.grouped
 	rows := a.View
-	if !grouped && !placed && !t.Has(tables.RowID) {
+	if t := a.of; !a.grouped && !a.placed && !t.Has(tables.RowID) {
 		rows = rows.WithRowID()
 	}
+	if v.csv {
+		if text, shown, ok := csvRows(&v.scratch, rows, v.max-noticeChars); ok {
+			return v.tableView(a, text, "CSV", shown, nil)
+		}
+	}
 	list := listRows(&v.scratch, rows, v.max-noticeChars)
+	return v.tableView(a, list.text(), "", list.shown, list)
+}
+
+// tableView puts a view of type table together, whose text shows so many rows in a form. list has the values that are
+// shortened; it may be nil.
+func (v *viewing) tableView(a answered, text, form string, shown int, list *valueList) (View, error) {
+	q, t, grouped := a.Query, a.of, a.grouped
 	start := min(q.Offset, a.Matched)
-	at := start + list.shown
+	at := start + shown
 	noun := "rows"
 	if grouped {
 		noun = "groups"
@@ -144,15 +155,22 @@ func (v *viewing) table() (View, error) {
 	} else if len(q.Where) > 0 {
 		notice = fmt.Sprintf("all %d %s that match, of %d", a.Matched, noun, t.Len())
 	}
-	notice = list.told(notice, "row", start, nil)
+	if list != nil {
+		notice = list.told(notice, "row", start, nil)
+	}
+	if form != "" && notice != "" {
+		form += ", "
+	}
+	notice = form + notice
 	var next []byte
 	if at < a.Matched {
+		var err error
 		if next, err = rawjson.Set(v.selector, "offset", strconv.AppendInt(nil, int64(at), 10)); err != nil {
 			return View{}, viewFailed("selector: %v", err)
 		}
 		next = compact(nil, next)
 	}
-	view := v.finish(list.text(), notice, next)
+	view := v.finish(text, notice, next)
 	view.Matched = a.Matched
 	return view, nil
 }

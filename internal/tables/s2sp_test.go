@@ -394,7 +394,7 @@ func TestResourceURLIsNeverHidden(t *testing.T) {
 	}
 	handle := s.Env.Artifacts[0].Handle
 	v := h.Tool(t, metatool.ToolView, `{"handle":"`+handle+`","selector":{"type":"table","columns":["event"],"where":[{"column":"event","op":"suffix","value":"7"}],"limit":2}}`)
-	if want := "[\n{\"_row_id\":7,\"event\":\"Wind 7\"},\n{\"_row_id\":17,\"event\":\"Wind 17\"}\n]"; v.Content[0].Text != want {
+	if want := "_row_id,event\n7,Wind 7\n17,Wind 17"; v.Content[0].Text != want {
 		t.Errorf("%+v", v.Content)
 	}
 	j := h.Raw(t, `{"name":"tool_execute","_meta":{"weir/format":"json"},"arguments":{"tool_id":"`+h.ID(t, "weather", "list")+`","args":{},"abstract_domains":"event,severity"}}`)
@@ -532,7 +532,7 @@ func TestHeldRowsWithNaN(t *testing.T) {
 			t.Errorf("%s: %s", name, got)
 		}
 		v := h.Tool(t, metatool.ToolView, `{"handle":"`+s.Env.Artifacts[0].Handle+`","selector":{"type":"table","where":[{"column":"v","op":"null"}],"order_by":"-event","limit":1}}`)
-		if got := v.Content[0].Text; !strings.Contains(got, `{"_row_id":0,"event":"Wind","v":null}`) {
+		if got := v.Content[0].Text; got != "_row_id,event,v\n0,Wind," {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
