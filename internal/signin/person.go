@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/identity"
@@ -29,16 +30,21 @@ const (
 type people struct {
 	pages *Pages
 	known *bounded.Map[string, *person]
+	out   *bounded.Map[string, time.Time] // when the provider has ended a session, or all of a person
 }
 
 // person is who has signed in, in the epoch in which the login started.
 type person struct {
 	*identity.Identity
-	epoch uint64
+	epoch   uint64
+	entered time.Time
 }
 
 func newPeople(p *Pages) *people {
-	return &people{p, bounded.New(bounded.Options[string, *person]{MaxCount: maxSessions, TTL: personTime, Now: p.now})}
+	return &people{
+		pages: p, known: bounded.New(bounded.Options[string, *person]{MaxCount: maxSessions, TTL: personTime, Now: p.now}),
+		out: bounded.New(bounded.Options[string, time.Time]{MaxCount: 10 * maxSessions, TTL: personTime, Now: p.now}),
+	}
 }
 
 // cookie returns the name of the cookie of a person.
@@ -67,10 +73,36 @@ func (s *people) token(text string) string { return s.pages.formToken("login " +
 // of returns who has signed in with a text, or nil.
 func (s *people) of(text string) *identity.Identity {
 	p, ok := s.known.Get(s.slot(text))
-	if !ok || p.epoch != s.pages.epoch.Load() {
+	if !ok || p.epoch != s.pages.epoch.Load() || s.ended(p) {
 		return nil
 	}
 	return p.Identity
+}
+
+// SignOut ends logins because the provider has: of one of its sessions, or of a person if session is "". It counts for
+// the browsers of this process.
+func (p *Pages) SignOut(principal, session string) {
+	now := p.now()
+	if session != "" {
+		p.people.out.Put("session "+session, now, 0)
+	} else {
+		p.people.out.Put("person "+principal, now, 0)
+	}
+	if f := p.front.Load(); f.SignedOut != nil {
+		f.SignedOut()
+	}
+}
+
+// ended reports whether the provider has ended a login.
+func (s *people) ended(p *person) bool {
+	keys := []string{"person " + p.Principal}
+	if session, _ := p.Claims["sid"].(string); session != "" {
+		keys = append(keys, "session "+session)
+	}
+	return slices.ContainsFunc(keys, func(key string) bool {
+		at, ok := s.out.Get(key)
+		return ok && !p.entered.After(at)
+	})
 }
 
 // enter signs the person of a browser in.
@@ -78,7 +110,7 @@ func (s *people) enter(w http.ResponseWriter, caller *identity.Identity, epoch u
 	text := rand.Text() + rand.Text()
 	id := *caller.WithoutCredential()
 	id.Expires = s.pages.now().Add(personTime)
-	s.known.Put(s.slot(text), &person{&id, epoch}, 0)
+	s.known.Put(s.slot(text), &person{&id, epoch, s.pages.now()}, 0)
 	s.set(w, text, int(personTime/time.Second))
 }
 

@@ -24,11 +24,13 @@ import (
 type known struct {
 	*access.Authenticator
 	server *authserver.Server
+	// signedOut ends the logins of browsers; see signin.Pages.SignOut.
+	signedOut func(principal, session string)
 }
 
 func newKnown(f *Server, g *gateway.Gateway, shared bool) known {
 	proofs := callers.Proofs(g.Store, shared)
-	return known{access.New(access.Options{Logger: f.log, Proofs: proofs}), authserver.New(authserver.Options{
+	server := authserver.New(authserver.Options{
 		Docs: cluster.Docs(f.cluster), Key: g.Store.Key(), Logger: f.log, Proofs: proofs, Tell: told(g), Refused: g.Auditor.Refused,
 		Ended: func() { f.streams.Recheck() },
 		Reserve: func(n int64) (func(), error) {
@@ -36,7 +38,9 @@ func newKnown(f *Server, g *gateway.Gateway, shared bool) known {
 			err := room.Take(n)
 			return room.Release, err
 		},
-	})}
+	})
+	signedOut := func(principal, session string) { f.signIns.SignOut(principal, session) }
+	return known{access.New(access.Options{Logger: f.log, Proofs: proofs}), server, signedOut}
 }
 
 // told returns what tells the audit log of the authorization server.
@@ -59,7 +63,7 @@ func (k known) apply(c *config.Config) {
 		return
 	}
 	if c.Auth.Server.People != config.PeopleAccounts {
-		p.People = people{k.Authenticator, c.Auth.Login.Issuer, p.Issuer + signin.CallbackPath}
+		p.People = people{k.Authenticator, c.Auth.Login.Issuer, p.Issuer + signin.CallbackPath, k.signedOut}
 	}
 	k.server.Apply(p) // first: the Authenticator asks it for its issuer
 	k.Authenticator.Apply(callers.Policy(c, k.server))
@@ -120,9 +124,10 @@ func (k known) callback(next http.Handler) http.Handler {
 
 // people implements authserver.People by auth.login.
 type people struct {
-	callers  *access.Authenticator
-	name     string
-	callback string
+	callers   *access.Authenticator
+	name      string
+	callback  string
+	signedOut func(principal, session string)
 }
 
 // Name implements authserver.People.
@@ -162,7 +167,10 @@ func (p people) Again(ctx context.Context, before authserver.Person) (*authserve
 
 // LoggedOut implements authserver.People.
 func (p people) LoggedOut(ctx context.Context, token string) (principal, session string, err error) {
-	return p.callers.LoggedOut(ctx, token)
+	if principal, session, err = p.callers.LoggedOut(ctx, token); err == nil {
+		p.signedOut(principal, session)
+	}
+	return principal, session, err
 }
 
 func personOf(in *access.LoggedIn) *authserver.Person {

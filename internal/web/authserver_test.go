@@ -18,6 +18,8 @@ import (
 
 	"github.com/weir-mcp/weir/internal/access/issuers"
 	"github.com/weir-mcp/weir/internal/access/password"
+	"github.com/weir-mcp/weir/internal/audit"
+	"github.com/weir-mcp/weir/internal/testkit/fakeidp"
 	"github.com/weir-mcp/weir/internal/testkit/fakemcp"
 	"github.com/weir-mcp/weir/internal/web"
 	"github.com/weir-mcp/weir/internal/web/api"
@@ -31,7 +33,8 @@ type signer struct {
 
 const annsPassword = "correct horse battery staple"
 
-// startSigner starts a gateway whose person ann has an account. more are further keys of auth.server.
+// startSigner starts a gateway whose person ann has an account. more are further keys of auth.server, or the whole of
+// auth.
 func startSigner(t *testing.T, more string, config ...string) *signer {
 	t.Helper()
 	fake, err := fakemcp.New(fakemcp.Config{})
@@ -43,11 +46,11 @@ func startSigner(t *testing.T, more string, config ...string) *signer {
 	var server *web.Server
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { server.ServeHTTP(w, r) }))
 	t.Cleanup(front.Close)
-	text := fmt.Sprintf(`
-public_url: %s
-auth: {accounts: [{name: ann, password: %q, groups: [sre]}], server: {people: accounts%s}, roles: {operator: {groups: [sre]}}}
-mcpServers: {up: {url: %q}}
-`+strings.Join(config, "\n"), front.URL, password.Hash(annsPassword), more, upstream.URL+"/mcp")
+	auth := fmt.Sprintf("{accounts: [{name: ann, password: %q, groups: [sre]}], server: {people: accounts%s}, roles: {operator: {groups: [sre]}}}", password.Hash(annsPassword), more)
+	if strings.HasPrefix(more, "{") {
+		auth = more
+	}
+	text := fmt.Sprintf("public_url: %s\nauth: %s\nmcpServers: {up: {url: %q}}\n%s", front.URL, auth, upstream.URL+"/mcp", strings.Join(config, "\n"))
 	engine, c := gatewayOf(t, text)
 	if err := engine.Ready(t.Context()); err != nil {
 		t.Fatal(err)
@@ -224,5 +227,106 @@ func TestSignInFromTheURLAlone(t *testing.T) {
 	}
 	if resp, _ := s.do("POST", "/mcp/other", next["access_token"].(string), initialize); resp.StatusCode != 401 {
 		t.Errorf("a token of /mcp opens another path: %d", resp.StatusCode)
+	}
+}
+
+// TestSignInAtTheProvider: people of a company sign in at its provider; rules, the audit log and logouts know them as
+// with a token of the provider.
+func TestSignInAtTheProvider(t *testing.T) {
+	idp, provider := fakeidp.Start(fakeidp.Options{}, "/t")
+	t.Cleanup(provider.Close)
+	idp.SetMetadata(map[string]any{"scopes_supported": []string{"openid", "offline_access"}})
+	idp.SetIDToken(map[string]any{"groups": []string{"sre"}, "sid": "s1"})
+	log := t.TempDir()
+	s := startSigner(t, fmt.Sprintf("{issuers: {corp: {issuer: %q}}, login: {issuer: corp, client_id: weir-web}, server: {people: corp}, roles: {operator: {groups: [sre]}}}", idp.Issuer()),
+		fmt.Sprintf("audit: {dir: %q}", log), onlySRE)
+	const redirect = "https://app.example/back"
+	client := s.register(redirect)
+	signIn := func() map[string]any {
+		t.Helper()
+		verifier := rand.Text() + rand.Text()
+		at := s.code(client, redirect, verifier, nil) // to the provider, which signs the person in at once
+		resp, err := s.browser.Get(at.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		back, err := resp.Location()
+		if err != nil || !strings.HasPrefix(back.String(), s.base+"/connect/callback?") {
+			t.Fatalf("%v, %v", back, err)
+		}
+		resp, page := s.open("GET", strings.TrimPrefix(back.String(), s.base), nil)
+		if resp.StatusCode == http.StatusOK {
+			resp, page = s.open("POST", "/oauth/consent", url.Values{"request": {s.hidden(page)}, "decision": {"allow"}})
+		}
+		end, err := resp.Location()
+		if err != nil {
+			t.Fatalf("%d %s", resp.StatusCode, page)
+		}
+		status, tokens := s.tokens(client, redirect, verifier, end)
+		if status != 200 {
+			t.Fatalf("%d %v", status, tokens)
+		}
+		return tokens
+	}
+	first := signIn()
+	if status, body := s.whoami(first["access_token"]); status != 200 || !strings.Contains(body, `"principal":"corp:u1"`) || !strings.Contains(body, `"issuer":"corp"`) || !strings.Contains(body, `"operator"`) {
+		t.Fatalf("%d %s", status, body)
+	}
+	if resp, body := s.do("POST", "/mcp", idp.Token(map[string]any{"aud": s.base + "/mcp"}), initialize); resp.StatusCode != 200 {
+		t.Errorf("a token of the provider itself: %d %s", resp.StatusCode, body)
+	}
+	console := newConsoleBrowser(t, s.base)
+	if who := console.signIn(); who.Principal != "corp:u1" {
+		t.Fatalf("the console: %+v", who)
+	}
+	second := signIn() // without a page: the person has agreed
+	idp.SetIDToken(map[string]any{"groups": []string{"dev"}, "nonce": nil, "sid": "s1"})
+	status, renewed := s.refresh(client, second["refresh_token"])
+	if status != 200 {
+		t.Fatalf("%d %v", status, renewed)
+	}
+	if _, body := s.whoami(renewed["access_token"]); strings.Contains(body, "operator") || !strings.Contains(body, `"dev"`) {
+		t.Errorf("the groups of now: %s", body)
+	}
+	now := time.Now().Unix()
+	logout := idp.Signer().Sign(map[string]any{"typ": "logout+jwt"}, map[string]any{"iss": idp.Issuer(), "aud": "weir-web", "iat": now, "exp": now + 60, "jti": "j", "sid": "s1",
+		"events": map[string]any{"http://schemas.openid.net/event/backchannel-logout": map[string]any{}}})
+	if status, out := s.post("/oauth/backchannel-logout", "application/x-www-form-urlencoded", url.Values{"logout_token": {logout}}.Encode()); status != 200 {
+		t.Fatalf("%d %v", status, out)
+	}
+	for _, token := range []any{first["access_token"], renewed["access_token"]} {
+		if status, _ := s.whoami(token); status != 401 {
+			t.Errorf("after the logout: %d", status)
+		}
+	}
+	if _, body := console.ask("GET", "/login"); strings.Contains(body, "corp:u1") {
+		t.Errorf("the console after the logout: %s", body)
+	}
+	if status, _ := s.refresh(client, renewed["refresh_token"]); status != 400 {
+		t.Errorf("a refresh after the logout: %d", status)
+	}
+	var told []string
+	for range 100 {
+		page, err := s.gateway.Auditor.Page(t.Context(), audit.Query{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := json.Marshal(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if told = []string{string(raw)}; strings.Contains(told[0], "logged out") {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	for _, what := range []string{"signed in", "consented", "registered", "issued", "renewed", "logged out", "corp:u1", client} {
+		if !strings.Contains(told[0], what) {
+			t.Errorf("the audit log does not tell %q: %s", what, told[0])
+		}
+	}
+	if strings.Contains(told[0], "weir_rt_") || strings.Contains(told[0], first["access_token"].(string)) {
+		t.Error("the audit log has a token")
 	}
 }
