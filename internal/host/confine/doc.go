@@ -1,0 +1,12 @@
+// Package confine is the process that gives up what a server does not need, and then becomes the server.
+//
+//	weir confine -- PROGRAM ARGS…        with Walls in the environment
+//	      │  no new privileges, no capabilities, limits
+//	      │  Landlock: files, TCP ports, signals and abstract sockets of others
+//	      │  system calls: no ptrace, no keyrings, no mounts, no sockets of the file system
+//	      ▼
+//	   PROGRAM, in the same process; or, if it reaches hosts through a socket, as a child of a process that carries its
+//	   connections there
+//
+// Package sandbox decides what a server needs, and starts this process.
+package confine

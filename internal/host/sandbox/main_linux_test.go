@@ -1,0 +1,72 @@
+package sandbox_test
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/weir-mcp/weir/internal/host/confine"
+)
+
+const nobody = 65534
+
+// TestMain runs the tests as a user, not as root: for root some walls are no walls, and servers are not run by root.
+func TestMain(m *testing.M) {
+	confine.Run()
+	if len(os.Args) > 2 && os.Args[1] == "try" {
+		os.Exit(try(os.Args[2]))
+	}
+	if os.Getuid() == 0 {
+		os.Exit(asUser())
+	}
+	os.Exit(m.Run())
+}
+
+// asUser runs the tests again as another user, with a home of its own.
+func asUser() int {
+	fail := func(err error) int { fmt.Println(err); return 1 }
+	dir, err := os.MkdirTemp("", "weir-sandbox-test-")
+	if err != nil {
+		return fail(err)
+	}
+	defer os.RemoveAll(dir)
+	home, self := filepath.Join(dir, "home"), filepath.Join(dir, "sandbox.test")
+	from, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return fail(err)
+	}
+	defer from.Close()
+	to, err := os.OpenFile(self, os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		return fail(err)
+	}
+	_, err = io.Copy(to, from)
+	if cerr := to.Close(); err == nil {
+		err = cerr
+	}
+	for _, one := range []func() error{
+		func() error { return err },
+		func() error { return os.Mkdir(home, 0o755) },
+		func() error { return os.Chmod(dir, 0o755) },
+		func() error { return os.Chown(home, nobody, nobody) },
+	} {
+		if err := one(); err != nil {
+			return fail(err)
+		}
+	}
+	args := slices.DeleteFunc(slices.Clone(os.Args[1:]), func(arg string) bool { return strings.HasPrefix(arg, "-test.testlogfile=") })
+	c := exec.Command(self, args...)
+	c.Stdout, c.Stderr, c.Dir = os.Stdout, os.Stderr, "."
+	c.Env = append(os.Environ(), "HOME="+home, "TMPDIR="+home, "GOCOVERDIR=")
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	if err := c.Run(); err != nil {
+		return fail(err)
+	}
+	return 0
+}
