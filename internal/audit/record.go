@@ -23,6 +23,7 @@ const (
 	Credential Kind = "credential" // a credential was stored, renewed or removed
 	Definition Kind = "definition" // the definitions of a server changed
 	Config     Kind = "config"     // a configuration was applied
+	Network    Kind = "network"    // a server in a sandbox reached a host, or was refused one
 	Role       Kind = "role"       // an operator used the right to operate
 )
 

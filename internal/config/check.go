@@ -229,6 +229,7 @@ func (d *decoder) checkServer(s *Server, names, spaces map[string]*Server) {
 	readEnvFile(d, s, path)
 	d.expand.noteServer(s)
 	checkTransport(d.Decoder, s, path, at)
+	checkSandbox(d.Decoder, s, path)
 	d.checkCommand(s, path)
 	d.CheckHeaders(s.Headers, path, withoutUserTexts)
 	checkOAuth(d, s, path)
@@ -351,6 +352,36 @@ func checkTransport(d *strict.Decoder, s *Server, path string, at *yaml.Node) {
 		d.CheckURL(s.URL, strict.Join(path, "url"))
 	} else if d.Set(strict.Join(path, "url")) && !d.Bad(strict.Join(path, "url")) {
 		d.Fail(d.At(strict.Join(path, "url")), strict.Join(path, "url"), "%s.url is empty", path)
+	}
+}
+
+// checkSandbox checks the sandbox of a server.
+func checkSandbox(d *strict.Decoder, s *Server, path string) {
+	key := strict.Join(path, "sandbox")
+	if !s.Sandbox.On() {
+		if d.Set(key) && s.Sandbox.Mode == "" && !d.Bad(key) {
+			d.Fail(d.At(key), key, "%s is empty; write auto, off, or an object such as {net: none}", key)
+		}
+		return
+	}
+	if s.Command == "" {
+		d.Strict(d.At(key), key, "%s has no effect without %s.command: weir does not run the server", key, path)
+		return
+	}
+	net := strict.Join(key, "net")
+	if _, err := address.NewList(s.Sandbox.Named()); err != nil {
+		d.Fail(d.At(net), net, "%s: %v; or write all, none, or *.example.com", net, err)
+	}
+	for _, list := range []struct {
+		key   string
+		paths []string
+	}{{"read", s.Sandbox.Read}, {"write", s.Sandbox.Write}} {
+		for _, path := range list.paths {
+			if !filepath.IsAbs(path) && path != "~" && !strings.HasPrefix(path, "~/") {
+				key := strict.Join(key, list.key)
+				d.Fail(d.At(key), key, "%s: %q is not a whole path; begin it with / or ~", key, strict.Clip(path))
+			}
+		}
 	}
 }
 

@@ -134,6 +134,9 @@ func fieldSchema(f strict.Field, variables bool) ordered {
 		})
 	case strict.KindTexts:
 		form = atLeastOne(f, "minItems", ordered{{"type", "array"}, {"items", ordered{{"type", scalarTypes()}}}})
+		if f.Enum != nil {
+			form = ordered{{"anyOf", []ordered{{{"enum", f.Enum}}, form}}}
+		}
 	case strict.KindOwn: // a JSONObject
 		form = ordered{{"type", "object"}}
 	case strict.KindMap:

@@ -29,7 +29,7 @@ var shown = map[use]string{
 // foundations are the internal packages that public packages may import, with what those import
 // themselves. A program of others gets them in addition to the public package.
 var foundations = map[string][]string{
-	".":                 {"internal/gateway", "internal/audit/trail", "internal/observe", "internal/web", "internal/config", "internal/host/secret", "internal/net/httpserver", "internal/part", "internal/program", "internal/setup/machine", "internal/store/nodestore", "internal/upstream/lineage"},
+	".":                 {"internal/gateway", "internal/audit/trail", "internal/observe", "internal/web", "internal/config", "internal/host/confine", "internal/host/secret", "internal/net/httpserver", "internal/part", "internal/program", "internal/setup/machine", "internal/store/nodestore", "internal/upstream/lineage"},
 	"mcp":               {"internal/identity", "internal/limit/memory", "internal/json/rawjson"},
 	"mcp/jsonrpc":       {"internal/json/rawjson"},
 	"mcp/sse":           {"internal/net/guard", "internal/identity", "internal/limit/inflight", "internal/limit/memory", "internal/json/rawjson"},
@@ -208,6 +208,10 @@ type use struct{ pkg, name string }
 var forTests = map[use]string{
 	{"internal/net/address", "Private"}:             "the rules are tested against the ranges they stand on",
 	{"internal/upstream/lineage", "InheritedNames"}: "tests give a gateway a clean environment",
+	{"internal/host/sandbox", "Container"}:          "tests try each way by itself",
+	{"internal/host/sandbox", "Bubblewrap"}:         "see Container",
+	{"internal/host/sandbox", "Landlock"}:           "see Container",
+	{"internal/host/sandbox", "None"}:               "see Container",
 	{"internal/cluster", "Start"}:                   "tests of rooms make nodes over documents and messages that fail",
 	{"internal/cluster", "Options"}:                 "see Start",
 	{"internal/artifact", "ErrUnknown"}:             "the contract of a store tells failures apart",

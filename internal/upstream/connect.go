@@ -115,6 +115,10 @@ func (srv *server) startProgram(ctx context.Context, s *slot, noInput bool) (*st
 		return nil, err
 	}
 	cmd.NoInput = noInput
+	free, err := confine(&srv.opts, srv.cfg, &cmd)
+	if err != nil {
+		return nil, err
+	}
 	release, end := holdAll(texts, srv.opts.Hold), func(string) {}
 	if srv.opts.Log != nil {
 		run := srv.opts.Log.Start(srv.name)
@@ -126,13 +130,30 @@ func (srv *server) startProgram(ctx context.Context, s *slot, noInput bool) (*st
 		}
 		end(how)
 		release()
+		free()
 	}
 	p, err := stdio.Start(cmd)
 	if err != nil {
 		end(err.Error())
 		release()
+		free()
 	}
 	return p, err
+}
+
+// confine puts the program of a server into its sandbox.
+func confine(o *Options, s *mcpserver.Server, cmd *stdio.Command) (free func(), err error) {
+	if !s.Sandbox.On() {
+		return func() {}, nil
+	}
+	if o.Confine == nil {
+		return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s has a sandbox, and this program starts none: remove mcpServers.%s.sandbox, or run it with weir serve", cmd.Name, s.Name)
+	}
+	free, err = o.Confine(s, cmd)
+	if err != nil {
+		return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s is not started: %w", cmd.Name, err)
+	}
+	return free, nil
 }
 
 // track makes kill reach p until untrack is called.

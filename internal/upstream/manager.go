@@ -20,6 +20,7 @@ import (
 	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/internal/observe/trace"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/stdio"
 )
 
 // Defaults of Options.
@@ -63,6 +64,9 @@ type Options struct {
 	// Hold makes Redact remove a secret until release is called. Credentials of callers in the
 	// environment of a program are held while it runs. Nil holds none.
 	Hold func(secret string) (release func())
+	// Confine changes how the program of a server is started, so that it runs in its sandbox. end is called when it has
+	// ended, or was not started. Nil refuses to start programs with a sandbox.
+	Confine func(server *mcpserver.Server, cmd *stdio.Command) (end func(), err error)
 	// Log keeps what programs write to standard error, and marks where they start and end; nil keeps
 	// nothing.
 	Log *serverlog.Book

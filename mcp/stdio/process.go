@@ -91,7 +91,7 @@ func Start(cmd Command) (*Process, error) {
 	if cmd.Redact == nil {
 		cmd.Redact = func(s string) string { return s }
 	}
-	path, err := lookPath(cmd.Path, cmd.Env)
+	path, err := child.Find(cmd.Path, cmd.Env)
 	if err == nil {
 		err = checkDir(cmd.Dir)
 	}

@@ -7,14 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+
+	"github.com/weir-mcp/weir/internal/host/child"
 )
 
 // Reasons for a failed start, each with a remedy. They do not show the whole PATH: it is long, and
 // the text after it would be cut.
 var (
-	errNoCommand   = errors.New("no command is given")
-	errNotInPath   = errors.New("not found in PATH; install it, or set command to its full path")
 	errNoSuchFile  = errors.New("there is no such file; correct the path in command")
 	errInterpreter = errors.New("the file is there, but not the interpreter that its first line names; install that")
 	errNotProgram  = errors.New("the file may not be executed; make it executable, or correct command")
@@ -23,7 +22,7 @@ var (
 // Check returns the reason why c could not be started, as far as it can be found without starting
 // it. It returns nil if no fault is known.
 func Check(c Command) error {
-	path, err := lookPath(c.Path, c.Env)
+	path, err := child.Find(c.Path, c.Env)
 	if err == nil {
 		err = checkDir(c.Dir)
 	}
@@ -41,33 +40,6 @@ func Check(c Command) error {
 		return whyNot(path, c.Dir, err)
 	}
 	return nil
-}
-
-// lookPath finds a program in the PATH of env, not of this process.
-func lookPath(file string, env []string) (string, error) {
-	if file == "" {
-		return "", errNoCommand
-	}
-	if strings.ContainsRune(file, os.PathSeparator) {
-		return file, nil
-	}
-	for i := len(env) - 1; i >= 0; i-- {
-		path, ok := strings.CutPrefix(env[i], "PATH=")
-		if !ok {
-			continue
-		}
-		for dir := range strings.SplitSeq(path, string(os.PathListSeparator)) {
-			if full, err := exec.LookPath(dir + string(os.PathSeparator) + file); dir != "" && err == nil {
-				return full, nil
-			}
-		}
-		return "", errNotInPath
-	}
-	full, err := exec.LookPath(file)
-	if err != nil {
-		return "", errNotInPath
-	}
-	return full, nil
 }
 
 // checkDir reports a fault of the working directory. The system would report it as a fault of the

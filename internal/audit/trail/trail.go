@@ -171,6 +171,18 @@ func (a *Auditor) Operated(ctx context.Context, kind audit.Kind, decision, serve
 	a.calls.Log().Add(out)
 }
 
+// Reached records that a server in a sandbox reached a host, or was refused it.
+func (a *Auditor) Reached(server, host string, refused error) {
+	if a.calls == nil {
+		return
+	}
+	out := &audit.Record{Kind: audit.Network, Server: server, Detail: host, Decision: "allow"}
+	if refused != nil {
+		out.Decision = "deny"
+	}
+	a.calls.Log().Add(out)
+}
+
 // Offered records that a caller made a URL of a handle.
 func (a *Auditor) Offered(ctx context.Context, handle, url string) {
 	if a.calls == nil {

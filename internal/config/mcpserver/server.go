@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/json/strict"
@@ -88,6 +90,7 @@ type Server struct {
 	Drain        time.Duration            `key:"drain" default:"10s" doc:"How long calls in flight may go on after a reload has changed or removed this server. New calls go to the changed server at once. 0 cuts them off."`
 	MaxResponse  strict.Bytes             `key:"max_response" default:"64MB" min:"65536" doc:"Largest message of this server. Large ones are received into files; see limits.memory."`
 	Trust        TrustMode                `key:"trust" safety:"true" enum:"warn,hold,refuse" doc:"What happens to this server's definitions that differ from weir.lock. Default: the top-level trust."`
+	Sandbox      Sandbox                  `key:"sandbox" safety:"true" text:"mode" doc:"What the program may use of this machine: off, auto, or an object; see sandbox.md."`
 	IdleTimeout  time.Duration            `key:"idle_timeout" default:"15m" doc:"A started program that was not called for so long is stopped, and started by the next call; 0 never stops it."`
 }
 
@@ -118,6 +121,36 @@ type Tables struct {
 	Dispatch bool     `key:"dispatch" default:"false" doc:"Keep the bodies of sync results (S2SP) from agents at /mcps/NAME/mcp, too. The next call that names their ddi:// handle gets them. At /mcp it is always so."`
 	Relay    bool     `key:"relay" default:"false" doc:"For a server with a data plane of its own (S2SP) that weir starts or that listens on loopback: its rows stay there until they are fetched, and stream through weir, whatever their size. Without it weir asks for all rows with the call, at most max_response bytes, and keeps them."`
 	CSV      bool     `key:"csv" default:"false" doc:"Text whose lines are comma-separated values, the first one the columns' names, is a table."`
+}
+
+// Sandbox says what the program of a server may use of the machine that it runs on.
+type Sandbox struct {
+	Mode    string       `key:"mode" enum:"off,auto" doc:"auto: the program reads the system, what runs it and the folders that it is told; it changes a state folder of its own and the folders that it is told; it sees neither your home nor other processes. off: it runs as you. Default: off without the key sandbox, else auto."`
+	Read    []string     `key:"read" empty:"same" doc:"Files and folders that the program reads in addition. ~ is your home."`
+	Write   []string     `key:"write" empty:"same" doc:"Files and folders that it changes in addition."`
+	Net     []string     `key:"net" empty:"refused" enum:"all,none" doc:"Its way to the network. all: as weir. none. Or a list of hosts, as host, host:port and *.host: weir's proxy is its only way out then, and lets these through. Default: all."`
+	Env     []string     `key:"env" empty:"same" doc:"Names of variables of weir's environment that the program gets in addition to env, such as SSH_AUTH_SOCK."`
+	Memory  strict.Bytes `key:"memory" min:"16777216" doc:"How much memory each of its processes may write to."`
+	CPU     int          `key:"cpu" min:"1" doc:"How many processors it may use."`
+	Image   string       `key:"image" doc:"Run command in a container of this image, by podman or docker, with read and write as its volumes."`
+	Require bool         `key:"require" default:"false" doc:"Do not start the program where this machine cannot confine it as asked. Without it weir starts the program and says what stays open."`
+}
+
+// On reports whether the program of a server runs in a sandbox.
+func (s *Sandbox) On() bool { return s.Mode == "auto" || s.Mode == "" && !s.empty() }
+
+// empty reports whether no key of the object is set.
+func (s *Sandbox) empty() bool { return reflect.ValueOf(*s).IsZero() }
+
+// Named returns the hosts that Net names, without those with a *.
+func (s *Sandbox) Named() []string {
+	if len(s.Net) == 1 && (s.Net[0] == "all" || s.Net[0] == "none") {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(s.Net), func(host string) bool {
+		rest, below := strings.CutPrefix(host, "*.")
+		return below && rest != "" && !strings.ContainsAny(rest, "*/:@")
+	})
 }
 
 // Faulty reports whether the server's entry has a fault. Then this server is not started; the

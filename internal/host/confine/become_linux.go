@@ -11,8 +11,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
-	"slices"
-	"strings"
 	"sync"
 	"syscall"
 
@@ -38,29 +36,28 @@ const (
 
 // become builds the walls and becomes the program. It returns only if that fails, or if it carries connections of the
 // program, with the exit code.
-func become(command []string) int {
-	runtime.LockOSThread() // what a thread gives up, it alone has given up
+func become(walls string, command []string) int {
+	runtime.LockOSThread() // a thread gives up its own rights, and not the rights of others
 	var w Walls
-	if err := json.Unmarshal([]byte(os.Getenv(Variable)), &w); err != nil {
-		fmt.Fprintf(os.Stderr, "weir confine: %s has no walls; weir sets it\n", Variable)
+	if err := json.Unmarshal([]byte(walls), &w); err != nil {
+		fmt.Fprintln(os.Stderr, "weir confine: the first argument has no walls; weir writes it")
 		return 126
 	}
 	fail := func(err error) int {
 		fmt.Fprintf(os.Stderr, "weir: the server %q is not started: %v\n", w.Name, err)
 		return 126
 	}
-	env := slices.DeleteFunc(os.Environ(), func(pair string) bool { return strings.HasPrefix(pair, Variable+"=") })
 	path, err := exec.LookPath(command[0])
 	if err != nil {
 		return fail(err)
 	}
 	if w.Carry != "" {
-		return carry(w, path, command, env)
+		return carry(w, path, command)
 	}
 	if err := build(w); err != nil {
 		return fail(err)
 	}
-	if err := syscall.Exec(path, command, env); err != nil {
+	if err := syscall.Exec(path, command, syscall.Environ()); err != nil {
 		return fail(fmt.Errorf("its program %s cannot be executed in its sandbox: %w; add what it needs to sandbox.read", path, err))
 	}
 	return 0
@@ -172,7 +169,7 @@ func restrict(w Walls, abi int) error {
 
 // carry starts the program as a child in its walls, and carries its connections to Walls.Port to the socket Walls.Carry.
 // It returns with the exit code of the program.
-func carry(w Walls, path string, command, env []string) int {
+func carry(w Walls, path string, command []string) int {
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", w.Port))
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "weir: the server %q is not started: %v\n", w.Name, err)
@@ -185,8 +182,7 @@ func carry(w Walls, path string, command, env []string) int {
 		fmt.Fprintf(os.Stderr, "weir: the server %q is not started: %v\n", w.Name, err)
 		return 126
 	}
-	c := exec.Command(self, append(Arguments(), append([]string{path}, command[1:]...)...)...)
-	c.Env = append(env, Variable+"="+inner.Text())
+	c := exec.Command(self, inner.Arguments(path, command[1:]...)...)
 	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := c.Start(); err != nil {

@@ -8,7 +8,7 @@ import (
 	"runtime"
 )
 
-func become([]string) int {
+func become(string, []string) int {
 	fmt.Fprintf(os.Stderr, "weir confine: there is none on %s\n", runtime.GOOS)
 	return 126
 }

@@ -1,6 +1,6 @@
 // Package confine is the process that gives up what a server does not need, and then becomes the server.
 //
-//	weir confine -- PROGRAM ARGS…        with Walls in the environment
+//	weir confine WALLS -- PROGRAM ARGS…
 //	      │  no new privileges, no capabilities, limits
 //	      │  Landlock: files, TCP ports, signals and abstract sockets of others
 //	      │  system calls: no ptrace, no keyrings, no mounts, no sockets of the file system

@@ -30,9 +30,9 @@ const (
 )
 
 // filter has the kernel refuse calls that no server needs, for all threads and for good, and sockets by which a program would
-// get around Landlock: without w.Boxed those of the file system, at which Docker, the agent of SSH and the keyring listen, and
-// with w.Offline those of other protocols than TCP, such as UDP and MPTCP, which Landlock does not bound. Pairs of sockets
-// stay.
+// get around Landlock: without w.Boxed sockets of the file system, at which Docker, the agent of SSH and the keyring listen,
+// and with w.Offline sockets of other protocols than TCP, such as UDP and MPTCP, which Landlock does not bound. Pairs of
+// sockets stay.
 func filter(w Walls) error {
 	var arch uint32
 	switch runtime.GOARCH {

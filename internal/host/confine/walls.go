@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
-	"runtime"
 	"sync/atomic"
 )
 
@@ -21,10 +20,10 @@ type Walls struct {
 	Port    int  `json:"port,omitempty"`
 	// Carry is a socket of the file system to which the process carries the connections that the program makes to Port.
 	Carry string `json:"carry,omitempty"`
-	// Boxed says that the program is in namespaces of its own already: it sees no files but those of Read and Write, and no
-	// network but its own.
+	// Boxed says that the program is in namespaces of its own already: it sees only the files of Read and Write, and its own
+	// network.
 	Boxed bool `json:"boxed,omitempty"`
-	// Memory bounds the memory that each process may write to, in bytes, Processes those of the user, and CPUs the
+	// Memory bounds the memory that each process may write to, in bytes, Processes the processes of the user, and CPUs the
 	// processors; 0: none.
 	Memory    int64 `json:"memory,omitempty"`
 	Processes int   `json:"processes,omitempty"`
@@ -33,45 +32,36 @@ type Walls struct {
 	Need bool `json:"need,omitempty"`
 }
 
-// Variable has the Walls, as JSON, in the environment of the process. The program does not get it.
-const Variable = "WEIR_CONFINE"
-
 // argument is the argument with which an executable starts as the process of this package.
 const argument = "confine"
 
-// ErrNotSelf is the error of an executable that cannot start itself.
-var ErrNotSelf = errors.New("this executable cannot confine servers: call weir.RunWorker at the top of its main")
+// errNotSelf is the error of an executable that cannot start itself.
+var errNotSelf = errors.New("this executable cannot confine servers: call weir.RunWorker at the top of its main")
 
 var ready atomic.Bool
 
 // Run is a first call of main in an executable that confines servers. In a process that is started for it Run does not
 // return. In all others it returns at once.
 func Run() {
-	if len(os.Args) > 3 && os.Args[1] == argument && os.Args[2] == "--" {
-		os.Exit(become(os.Args[3:]))
+	if len(os.Args) > 4 && os.Args[1] == argument && os.Args[3] == "--" {
+		os.Exit(become(os.Args[2], os.Args[4:]))
 	}
 	ready.Store(true)
 }
 
-// Self returns the path of this executable, or ErrNotSelf.
+// Self returns the path of this executable. The error says that its main does not call Run.
 func Self() (string, error) {
 	if !ready.Load() {
-		return "", ErrNotSelf
+		return "", errNotSelf
 	}
 	return os.Executable()
 }
 
-// Arguments returns the arguments of the executable before a program and its arguments.
-func Arguments() []string { return []string{argument, "--"} }
-
-// Text returns the value of Variable.
-func (w Walls) Text() string {
+// Arguments returns the arguments with which the executable becomes a program with its arguments.
+func (w Walls) Arguments(program string, args ...string) []string {
 	raw, err := json.Marshal(w)
 	if err != nil {
 		panic(err) // cannot happen: texts and numbers
 	}
-	return string(raw)
+	return append([]string{argument, string(raw), "--", program}, args...)
 }
-
-// Supported reports whether this system has a process of this package.
-func Supported() bool { return runtime.GOOS == "linux" }

@@ -22,7 +22,7 @@ import (
 
 // Options configure a Machine.
 type Options struct {
-	// Lookup reads weir's environment; os.LookupEnv where nil.
+	// Lookup reads weir's environment.
 	Lookup func(name string) (value string, ok bool)
 	// State is the folder with the state folders of servers; weir's state folder where empty.
 	State string
@@ -43,9 +43,6 @@ type Machine struct {
 
 // New returns a Machine.
 func New(o Options) *Machine {
-	if o.Lookup == nil {
-		o.Lookup = os.LookupEnv
-	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -245,7 +242,7 @@ func unique(paths []string) []string {
 	return slices.Compact(paths)
 }
 
-// maxProcesses is how many processes and threads a server may add to those of its user.
+// maxProcesses is how many processes and threads a server may add to the ones of its user.
 const maxProcesses = 1024
 
 // Confine returns a program in the strongest sandbox that this machine has. Without any, the error says so if Spec.Require
@@ -319,10 +316,9 @@ func (m *Machine) confined(c *Confined, f folders, s Spec, w confine.Walls) erro
 		c.Args = boxed(c, self, f, w)
 		c.Path = bwrap
 	default:
-		c.Args = append(append(confine.Arguments(), c.Path), c.Args...)
+		c.Args = w.Arguments(c.Path, c.Args...)
 		c.Path = self
 	}
-	c.Env = set(c.Env, confine.Variable+"="+w.Text())
 	return nil
 }
 
@@ -428,7 +424,7 @@ func boxed(c *Confined, self string, f folders, w confine.Walls) []string {
 		args = append(args, "--chdir", f.state)
 	}
 	args = append(args, "--", inside)
-	return append(append(append(args, confine.Arguments()...), c.Path), c.Args...)
+	return append(args, w.Arguments(c.Path, c.Args...)...)
 }
 
 // contain fills in how a program is started in a container of an engine.
@@ -473,9 +469,8 @@ func contain(c *Confined, engine, self string, f folders, s Spec, w confine.Wall
 		}
 		const at = "/run/weir-confine"
 		w = confine.Walls{Name: w.Name, Offline: true, Port: w.Port, Carry: w.Carry, Boxed: true, Memory: w.Memory}
-		args = append(args, "-v", self+":"+at+":ro", "-v", filepath.Dir(w.Carry)+":"+filepath.Dir(w.Carry)+":rw", "-e", confine.Variable, "--entrypoint", at)
-		c.Env = set(c.Env, confine.Variable+"="+w.Text())
-		inside = append(append([]string{s.Image}, confine.Arguments()...), append([]string{c.Path}, c.Args...)...)
+		args = append(args, "-v", self+":"+at+":ro", "-v", filepath.Dir(w.Carry)+":"+filepath.Dir(w.Carry)+":rw", "--entrypoint", at)
+		inside = append([]string{s.Image}, w.Arguments(c.Path, c.Args...)...)
 	}
 	c.Path, c.Args, c.Dir = engine, append(args, inside...), ""
 	c.end = append(c.end, func() {

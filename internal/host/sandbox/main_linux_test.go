@@ -16,6 +16,12 @@ import (
 
 const nobody = 65534
 
+// docs has the table of what each way holds, and docsVariable its text.
+const (
+	docs         = "../../../docs/sandbox.md"
+	docsVariable = "TRY_DOCS"
+)
+
 // TestMain runs the tests as a user, not as root: for root some walls are no walls, and servers are not run by root.
 func TestMain(m *testing.M) {
 	confine.Run()
@@ -63,7 +69,11 @@ func asUser() int {
 	args := slices.DeleteFunc(slices.Clone(os.Args[1:]), func(arg string) bool { return strings.HasPrefix(arg, "-test.testlogfile=") })
 	c := exec.Command(self, args...)
 	c.Stdout, c.Stderr, c.Dir = os.Stdout, os.Stderr, "."
-	c.Env = append(os.Environ(), "HOME="+home, "TMPDIR="+home, "GOCOVERDIR=")
+	page, err := os.ReadFile(docs) // the other user may not read the folder of the sources
+	if err != nil {
+		return fail(err)
+	}
+	c.Env = append(os.Environ(), "HOME="+home, "TMPDIR="+home, "GOCOVERDIR=", docsVariable+"="+string(page))
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	if err := c.Run(); err != nil {
 		return fail(err)

@@ -30,8 +30,8 @@ const (
 	dialTime   = 30 * time.Second
 )
 
-// Reached is told each host that a program asks for: whether it was let through, for nil, or why not.
-type Reached func(host, port string, refused error)
+// reached is told each host that a program asks for: nil if it was let through, or why not.
+type reached func(host, port string, refused error)
 
 // proxy is the only way of a program to the network. Each program has one of its own, which it shows a password: other
 // programs of this machine could connect otherwise.
@@ -40,7 +40,7 @@ type proxy struct {
 	below    []string // ".example.com" for *.example.com
 	open     bool     // every host
 	dialer   address.Dialer
-	reached  Reached
+	reached  reached
 	password string
 	listener net.Listener
 	socket   string // path of the listener; "" for a port
@@ -67,16 +67,16 @@ func checkHosts(hosts []string) (exact, below []string, err error) {
 }
 
 // newProxy starts a proxy for hosts; nil are all. socket is where it listens, "" for a port of this machine.
-func newProxy(hosts []string, socket string, reached Reached, log *slog.Logger) (*proxy, error) {
+func newProxy(hosts []string, socket string, told reached, log *slog.Logger) (*proxy, error) {
 	exact, below, err := checkHosts(hosts)
 	if err != nil {
 		return nil, err
 	}
-	p := &proxy{below: below, open: hosts == nil, reached: reached, password: rand.Text(), socket: socket, slots: make(chan struct{}, maxTunnels), conns: map[net.Conn]bool{}}
+	p := &proxy{below: below, open: hosts == nil, reached: told, password: rand.Text(), socket: socket, slots: make(chan struct{}, maxTunnels), conns: map[net.Conn]bool{}}
 	if p.allow, err = address.NewList(exact); err != nil {
 		return nil, err
 	}
-	if reached == nil {
+	if told == nil {
 		p.reached = func(string, string, error) {}
 	}
 	if socket != "" {

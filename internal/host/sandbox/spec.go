@@ -20,7 +20,7 @@ const (
 
 // Spec says what a program may use, in addition to what its runner needs.
 type Spec struct {
-	// Read are files and folders that it reads, and Write are those that it changes, too. "~" at the start is the home
+	// Read are files and folders that it reads, and Write are the ones that it changes as well. "~" at the start is the home
 	// folder.
 	Read, Write []string
 	// Net is how it reaches the network: empty and "all": as weir does; "none"; or the hosts that it reaches, as "host",

@@ -369,6 +369,10 @@ func (d *Decoder) value(n *Node, path string, v reflect.Value, f Field) {
 		if v.Type().Elem() == reflect.TypeFor[Secret]() {
 			k, each = kindSecrets, KindSecret
 		}
+		if n.Kind == yaml.ScalarNode && slices.Contains(f.Enum, n.Value) {
+			v.Set(reflect.Append(reflect.MakeSlice(v.Type(), 0, 1), reflect.ValueOf(n.Value).Convert(v.Type().Elem())))
+			return
+		}
 		if !d.expect(n, yaml.SequenceNode, path, k) {
 			return
 		}

@@ -8,7 +8,7 @@
 //
 //	key:"max_attempts"    its key in the file; a field without one is not in the file
 //	default:"3"           the value where the file has none, as the file would have it
-//	enum:"a,b"            the values that are legal
+//	enum:"a,b"            the values that are legal; for a list, the texts that may stand in its place
 //	min:"1" max:"10"      the smallest and the largest legal value
 //	doc:"…"               a sentence for a JSON Schema
 //	name:"Name"           in a slice of structs: the file has a mapping, whose keys go into this field of the element

@@ -39,7 +39,8 @@ func (t *exchangeTransport) RoundTrip(req *http.Request) (*http.Response, error)
 		closeBody(req)
 		return nil, err
 	}
-	resp, err := t.tokens.client.send(t.base, req, token)
+	send, out := t.tokens.client.showing(t.base, req, token)
+	resp, err := send(out)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +56,8 @@ func (t *exchangeTransport) RoundTrip(req *http.Request) (*http.Response, error)
 	if err != nil {
 		return nil, err
 	}
-	resp, err = t.tokens.client.send(t.base, repeat, next)
+	send, out = t.tokens.client.showing(t.base, repeat, next)
+	resp, err = send(out)
 	if err != nil {
 		return nil, err
 	}

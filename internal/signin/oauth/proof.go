@@ -55,17 +55,21 @@ func (c *Client) prove(g *grant, header http.Header, post func() error) error {
 	}
 }
 
-// send sends a request with what weir shows its server, to base. A request that the server wants with a nonce is sent once
-// more.
-func (c *Client) send(base http.RoundTripper, req *http.Request, a Access) (*http.Response, error) {
-	if a.Token == "" {
-		return base.RoundTrip(req)
+// showing returns a request with what weir shows its server, and how it is sent over base.
+func (c *Client) showing(base http.RoundTripper, req *http.Request, a Access) (send func(*http.Request) (*http.Response, error), out *http.Request) {
+	switch {
+	case a.Token == "":
+		return base.RoundTrip, req
+	case a.key != nil:
+		return func(req *http.Request) (*http.Response, error) { return c.proven(base, req, a) }, req
 	}
-	if a.key == nil {
-		req = req.Clone(req.Context())
-		req.Header.Set("Authorization", "Bearer "+string(a.Token))
-		return base.RoundTrip(req)
-	}
+	req = req.Clone(req.Context())
+	req.Header.Set("Authorization", "Bearer "+string(a.Token))
+	return base.RoundTrip, req
+}
+
+// proven sends a request with a token and a proof of its key. A request that the server wants with a nonce is sent once more.
+func (c *Client) proven(base http.RoundTripper, req *http.Request, a Access) (*http.Response, error) {
 	at := req.URL.Scheme + "://" + req.URL.Host
 	for tries := 0; ; tries++ {
 		nonce, _ := c.nonces.Get(at)

@@ -36,13 +36,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		closeBody(req)
 		return nil, err
 	}
-	var resp *http.Response
-	var rerr error
-	if token.Token == "" { // most servers want none
-		resp, rerr = t.base.RoundTrip(req)
-	} else {
-		resp, rerr = t.client.send(t.base, req, token)
-	}
+	send, out := t.client.showing(t.base, req, token)
+	resp, rerr := send(out)
 	if rerr != nil || resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
 		return resp, rerr
 	}
@@ -68,7 +63,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, nil
 	}
 	Drop(resp)
-	return t.client.send(t.base, repeat, next)
+	send, out = t.client.showing(t.base, repeat, next)
+	return send(out)
 }
 
 // again returns a request that can be sent once more. ok is false if its body is gone.

@@ -1,0 +1,201 @@
+package sandbox_test
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/host/sandbox"
+)
+
+// ways are the ways that this machine has without a container engine.
+func ways(t testing.TB) (all []sandbox.Way) {
+	for _, one := range sandbox.New(sandbox.Options{Lookup: os.LookupEnv}).Abilities() {
+		switch {
+		case one.Way == sandbox.Container:
+		case one.Have:
+			all = append(all, one.Way)
+		default:
+			t.Logf("this machine has no %s: %s", one.Way, one.Note)
+		}
+	}
+	return all
+}
+
+func self(t testing.TB) string {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestNetByHost: a program reaches the named hosts and no others, over plain HTTP and in tunnels, and each host is told.
+func TestNetByHost(t *testing.T) {
+	plain, secure := httptest.NewServer(http.NotFoundHandler()), httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer plain.Close()
+	defer secure.Close()
+	ok := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer ok.Close()
+	_, port, _ := net.SplitHostPort(ok.Listener.Addr().String())
+	for _, way := range ways(t) {
+		var told []string
+		m := sandbox.New(sandbox.Options{Lookup: os.LookupEnv, State: t.TempDir(), Ways: []sandbox.Way{way}, Reached: func(server, host, port string, refused error) {
+			word := " reached "
+			if refused != nil {
+				word = " refused "
+			}
+			told = append(told, server+word+host+":"+port)
+		}})
+		for _, c := range []struct {
+			name, url string
+			net       []string
+			want      string
+		}{
+			{"named, plain", ok.URL, []string{ok.Listener.Addr().String()}, "reached"},
+			{"named, tunnel", secure.URL, []string{secure.Listener.Addr().String()}, "reached"},
+			{"every port of a host", secure.URL, []string{"127.0.0.1"}, "reached"},
+			{"another host", ok.URL, []string{"example.com"}, "refused: "},
+			{"another port", ok.URL, []string{secure.Listener.Addr().String()}, "refused: "},
+			{"another host, tunnel", secure.URL, []string{"example.com"}, "refused: "},
+			{"a name of this machine, by a pattern", "http://x.localhost:" + port, []string{"*.example.com"}, "refused: "},
+			{"metadata of a cloud, although named", "http://169.254.169.254/", []string{"169.254.169.254"}, "refused: "},
+			{"none", ok.URL, []string{"none"}, "refused: "},
+			{"all", ok.URL, nil, "reached"},
+			{"all, said so", ok.URL, []string{"all"}, "reached"},
+		} {
+			told = nil
+			printed, _ := start(t, m, sandbox.Program{Name: "srv", Path: self(t), Args: []string{"try", "fetch " + c.url}, Env: []string{"PATH=/usr/bin:/bin"}}, sandbox.Spec{Net: c.net})
+			if !strings.HasPrefix(printed, c.want) {
+				t.Errorf("%s, %s: %s, want %s", way, c.name, strings.TrimSpace(printed), c.want)
+			}
+			if proxied := len(c.net) > 0 && c.net[0] != "all" && c.net[0] != "none"; proxied != (len(told) == 1) || proxied && !strings.HasPrefix(told[0], "srv "+strings.TrimSuffix(c.want, ": ")) {
+				t.Errorf("%s, %s: told %q", way, c.name, told)
+			}
+		}
+	}
+}
+
+// TestFolders: a program reads and changes what it is told, and keeps its state.
+func TestFolders(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"given", "read", "secret", "new", "work"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name, "file"), []byte(name), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	script := `for f in given read secret new work; do printf "$f "; cat ` + dir + `/$f/file 2>/dev/null || printf -- -; (echo x > ` + dir + `/$f/written) 2>/dev/null && printf " w"; echo; done
+		echo kept > "$HOME/kept" && ls "$HOME/kept" > /dev/null && echo home; echo tmp > "$TMPDIR/t" && echo tmp; pwd; echo "$SECRET"`
+	for _, way := range ways(t) {
+		state := t.TempDir()
+		m := sandbox.New(sandbox.Options{Lookup: os.LookupEnv, State: state, Ways: []sandbox.Way{way}})
+		p := sandbox.Program{
+			Name: "srv", Path: "/bin/sh", Args: []string{"-c", script, "sh", dir + "/given", "--out=" + dir + "/new/file"}, Dir: dir + "/work",
+			Env: []string{"PATH=/usr/bin:/bin", "HOME=" + os.Getenv("HOME"), "SECRET=of its entry"},
+		}
+		printed, _ := start(t, m, p, sandbox.Spec{Read: []string{dir + "/read"}})
+		want := "given given w\nread read\nsecret -\nnew new\nwork work w\nhome\ntmp\n" + dir + "/work\nof its entry\n"
+		if printed != want {
+			t.Errorf("%s:\n%swant\n%s", way, printed, want)
+		}
+		if _, err := os.Stat(filepath.Join(state, "srv", "kept")); err != nil {
+			t.Errorf("%s: the state is not kept: %v", way, err)
+		}
+	}
+}
+
+// TestRequire: what cannot be confined is not started where the configuration says so, and said otherwise.
+func TestRequire(t *testing.T) {
+	m := sandbox.New(sandbox.Options{Lookup: os.LookupEnv, State: t.TempDir(), Ways: []sandbox.Way{sandbox.None}})
+	p := sandbox.Program{Name: "srv", Path: "/bin/true"}
+	if _, err := m.Confine(p, sandbox.Spec{Require: true}); err == nil {
+		t.Error("it would start")
+	}
+	c, err := m.Confine(p, sandbox.Spec{})
+	if err != nil || c.Way != sandbox.None || len(c.Gaps) == 0 || c.Path != "/bin/true" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if _, err := m.Confine(p, sandbox.Spec{Image: "node:22"}); err == nil {
+		t.Error("a container without an engine")
+	}
+	if _, err := sandbox.New(sandbox.Options{Lookup: os.LookupEnv, State: t.TempDir()}).Confine(p, sandbox.Spec{Net: []string{"https://x"}}); err == nil {
+		t.Error("a URL is no host")
+	}
+}
+
+// TestContainer gives an engine that prints how it is called: what reaches it is what podman and docker take.
+func TestContainer(t *testing.T) {
+	bin, state := t.TempDir(), t.TempDir()
+	engine := filepath.Join(bin, "podman")
+	if err := os.WriteFile(engine, []byte("#!/bin/sh\necho \"$@\"; echo token=$TOKEN\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":/usr/bin:/bin")
+	m := sandbox.New(sandbox.Options{Lookup: os.LookupEnv, State: state})
+	p := sandbox.Program{Name: "srv", Path: "server", Args: []string{"--x"}, Dir: "/work", Env: []string{"TOKEN=hunter2", "PATH=" + bin + ":/usr/bin:/bin"}}
+	printed, _ := start(t, m, p, sandbox.Spec{Image: "img:1", Read: []string{"/data"}, Write: []string{"/out"}, Net: []string{"none"}, Memory: 1 << 30, CPUs: 2})
+	for _, want := range []string{"run --rm -i", "--read-only --cap-drop ALL --security-opt no-new-privileges", "--network none", "--memory 1073741824", "--cpus 2", "-v /data:/data:ro", "-v /out:/out:rw", "-e TOKEN", "-w /work", " img:1 server --x", "token=hunter2"} {
+		if !strings.Contains(printed, want) {
+			t.Errorf("%q is missing in %s", want, printed)
+		}
+	}
+	if strings.Contains(strings.Split(printed, "\n")[0], "hunter2") {
+		t.Error("a secret is on the command line")
+	}
+	printed, _ = start(t, m, p, sandbox.Spec{Image: "img:1", Net: []string{"example.com"}})
+	if !strings.Contains(printed, "--network none") || !strings.Contains(printed, "--entrypoint /run/weir-confine img:1 confine {") || !strings.Contains(printed, "} -- server --x") {
+		t.Errorf("hosts in a container: %s", printed)
+	}
+}
+
+// TestStartCost: a start in a sandbox takes at most 30 ms longer, in the middle of many; the machine may be busy, so the
+// bound here is ten times that. BenchmarkStart has the figures.
+func TestStartCost(t *testing.T) {
+	middle := func(way sandbox.Way) time.Duration {
+		m := sandbox.New(sandbox.Options{Lookup: os.LookupEnv, State: t.TempDir(), Ways: []sandbox.Way{way}})
+		var all []time.Duration
+		for range 9 {
+			_, took := start(t, m, sandbox.Program{Name: "srv", Path: "/bin/true", Env: []string{"PATH=/usr/bin:/bin"}}, sandbox.Spec{})
+			all = append(all, took)
+		}
+		slices.Sort(all)
+		return all[len(all)/2]
+	}
+	without := middle(sandbox.None)
+	for _, way := range ways(t) {
+		more := middle(way) - without
+		t.Logf("%s: %v more than %v", way, more, without)
+		if more > 300*time.Millisecond {
+			t.Errorf("%s: %v more", way, more)
+		}
+	}
+}
+
+func BenchmarkStart(b *testing.B) {
+	for _, way := range append(ways(b), sandbox.None) {
+		b.Run(string(way), func(b *testing.B) {
+			m := sandbox.New(sandbox.Options{Lookup: os.LookupEnv, State: b.TempDir(), Ways: []sandbox.Way{way}})
+			for b.Loop() {
+				c, err := m.Confine(sandbox.Program{Name: "srv", Path: "/bin/true", Env: []string{"PATH=/usr/bin:/bin"}}, sandbox.Spec{})
+				if err != nil {
+					b.Fatal(err)
+				}
+				if out, err := (&exec.Cmd{Path: c.Path, Args: append([]string{c.Path}, c.Args...), Env: c.Env, Dir: c.Dir}).CombinedOutput(); err != nil {
+					b.Fatalf("%v: %s", err, out)
+				}
+				c.End()
+			}
+		})
+	}
+}
