@@ -172,7 +172,7 @@ func (g *Gateway) programs(find *finder, shape *shaping, kept *dispatch.Cache) *
 	work := newTaskCalls(g, true, &whole)
 	p := &programs{g: g, runner: g.opts.Programs, shape: shape, finder: find, work: work}
 	send := g.opts.Retry.Sender(dispatch.Sender{Names: []string{"send"}, Send: g.caller.call})
-	p.call = dispatch.New(send, append(g.callSteps(true, kept, work), g.accounts.step(), find.step(find.execute), whole.tools())...)
+	p.call = dispatch.New(send, append(g.callSteps(true, kept, work), g.accounts.step(), find.step(find.execute), whole.tools(), p.journal())...)
 	p.find = dispatch.New(dispatch.Sender{Names: []string{"find"}, Send: p.found}, g.accounts.step(), g.admit())
 	p.open = dispatch.New(dispatch.Sender{Names: []string{"open"}, Send: p.opened}, g.accounts.step(), g.admit())
 	return p

@@ -96,7 +96,7 @@ func (k *runCalls) Resolve(_ context.Context, call program.Call) (runs.Tool, err
 func (k *runCalls) Called(ctx context.Context, n int, tool string) { k.peer.called(ctx, n, tool) }
 
 // Call implements runs.Gateway.
-func (k *runCalls) Call(ctx context.Context, tool runs.Tool, args json.RawMessage) runs.Answer {
+func (k *runCalls) Call(ctx context.Context, tool runs.Tool, args json.RawMessage, sending func(context.Context) error) runs.Answer {
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
@@ -106,7 +106,7 @@ func (k *runCalls) Call(ctx context.Context, tool runs.Tool, args json.RawMessag
 		return runs.Answer{Err: err}
 	}
 	defer scope.End()
-	reply, err := k.p.call.Run(ctx, c)
+	reply, err := k.p.call.Run(context.WithValue(ctx, sendingKey{}, sending), c)
 	var value json.RawMessage
 	if err == nil {
 		value, err = k.value(ctx, c, reply)
@@ -115,6 +115,16 @@ func (k *runCalls) Call(ctx context.Context, tool runs.Tool, args json.RawMessag
 		return runs.Answer{Err: k.failure(err), Ran: c.Sent && perhapsRan(err)}
 	}
 	return runs.Answer{Value: bytes.Clone(value)} // the bytes of the reply end with the scope
+}
+
+// sendingKey is the key of the function that the journal of a run has for a call.
+type sendingKey struct{}
+
+// journal returns the step that tells the journal of the run that a call of its program is about to be sent.
+func (p *programs) journal() dispatch.Step {
+	return dispatch.Step{Phase: dispatch.PhaseRecord, Name: "journal", Before: func(ctx context.Context, _ *dispatch.Call) error {
+		return ctx.Value(sendingKey{}).(func(context.Context) error)(ctx)
+	}}
 }
 
 // perhapsRan reports whether a call that was sent and failed may have run. It has not if the server, or the tool

@@ -9,12 +9,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/weir-mcp/weir/internal/access/authz"
 	"github.com/weir-mcp/weir/internal/audit"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/result"
 	"github.com/weir-mcp/weir/internal/testkit/calltest"
+	"github.com/weir-mcp/weir/internal/text/redact"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -40,11 +42,12 @@ func TestControlsOfProgramCalls(t *testing.T) {
 		{"quota of browse", `let n = 0; try { for (;;) { await find("drop"); n++ } } catch (e) { return n + " " + e.code }`,
 			Options{RateLimits: dispatch.RateLimits{MetaTools: map[string]dispatch.RateLimit{ToolBrowse: {PerSession: 2}}}}, "2 RATE_LIMITED", 0},
 		{"cache", `const a = await tools.files.read_file({path: "a"}), b = await tools.files.read_file({path: "a"}); return a.path + b.path`, Options{Cache: dispatch.CacheOptions{ReadOnly: true}}, "aa", 1},
+		{"leak", `try { await tools.files.drop({secret: input.secret}); return "ran" } catch (e) { return e.code }`, Options{Leaks: redact.NewFinder([]string{calltest.Secret}, nil)}, "PERMISSION_DENIED", 0},
 		{"redaction", `return (await tools.files.drop({secret: "` + calltest.Secret + `"})).secret.includes("s3cret")`, Options{Redactor: result.NewRedactor([]string{calltest.Secret}), RedactResults: true}, "false", 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := newRunHarness(t, tt.opts)
-			a := h.program(t, tt.source, "input", map[string]string{"path": "forbidden"})
+			a := h.program(t, tt.source, "input", map[string]string{"path": "forbidden", "secret": calltest.Secret})
 			if a.IsError || !strings.HasPrefix(a.Content[0].Text, tt.want) {
 				t.Errorf("%+v, want %s", a.Content, tt.want)
 			}
@@ -149,5 +152,36 @@ func TestServersAskDuringAProgram(t *testing.T) {
 	a := h.programOf(t, client, map[string]any{"program": `return (await tools.asker.ask({})).content.n`})
 	if a.IsError || a.Content[0].Text != "5" || len(client.questions) != 1 || !strings.Contains(string(client.questions[0]), "Server asker asks: How many?") {
 		t.Errorf("%+v, %s", a, client.questions)
+	}
+}
+
+// A call of a program that fails on its way is made again as the operator says, and is one call of the run.
+func TestRetriesOfProgramCalls(t *testing.T) {
+	for attempts, want := range map[int]string{1: "UPSTREAM_UNAVAILABLE true", 3: "third time"} {
+		h := newRunHarness(t, Options{Retry: dispatch.RetryPolicy{MaxAttempts: attempts, BaseDelay: time.Millisecond}})
+		tries := 0
+		h.Add("flaky", calltest.Peer(func(context.Context, json.RawMessage, mcp.Handler) (json.RawMessage, error) {
+			if tries++; tries < 3 {
+				return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "connection refused")
+			}
+			return json.RawMessage(calltest.Text("third time")), nil
+		}), `{"name":"get","description":"Gets.","annotations":{"readOnlyHint":true}}`)
+		a := h.program(t, `try { return await tools.flaky.get({}) } catch (e) { return e.code + " " + e.retryable }`)
+		if a.IsError || a.Content[0].Text != want || tries != attempts {
+			t.Errorf("%d attempts: %+v after %d", attempts, a.Content, tries)
+		}
+	}
+}
+
+// The figures of an agent count what it reads of a run, and what the servers answered to the program.
+func TestUsageOfARun(t *testing.T) {
+	h := newRunHarness(t, Options{})
+	h.Add("x", calltest.Say(calltest.Text(strings.Repeat("many words of a server ", 500))), `{"name":"t","description":"d","annotations":{"readOnlyHint":true}}`)
+	if a := h.program(t, `for (let i = 0; i < 3; i++) await tools.x.t({i}); return 1`); a.IsError {
+		t.Fatalf("%+v", a)
+	}
+	n := h.g.state.Stats("").Total
+	if n.Calls != 4 || n.Tokens.Read > 200 || n.Tokens.Raw < 3*2000 {
+		t.Errorf("%+v", n)
 	}
 }

@@ -67,7 +67,8 @@ func NewJournals(o Options) *Journals {
 type callState string
 
 const (
-	started callState = "s" // nothing more
+	waiting callState = "w" // it has not been sent: it is checked, or a person is asked
+	started callState = "s" // nothing more than that it was sent
 	done    callState = "d" // its result
 	failed  callState = "f" // it did nothing, by the answer of the server or of weir
 	unsure  callState = "u" // its answer was lost
@@ -187,7 +188,7 @@ func (r *journal) take(ctx context.Context) error {
 	r.rev = doc.Rev
 	for i, c := range r.head.Calls {
 		r.writes = r.writes || c.Writes
-		if c.State != failed {
+		if c.State != failed && c.State != waiting {
 			r.before[c.Key] = append(r.before[c.Key], i)
 		}
 	}
@@ -291,7 +292,7 @@ type known struct {
 var errUnsure = errors.New("the outcome is unknown")
 
 // open returns the result that an earlier run has of a call. Without one it starts a call, of which finish
-// has to be called. A call that writes is in the store when open returns.
+// has to be called, and sending before it is sent.
 func (r *journal) open(ctx context.Context, tool Tool, args json.RawMessage, again bool) (known, error) {
 	key := callKey(tool.ID, args)
 	r.mu.Lock()
@@ -312,14 +313,24 @@ func (r *journal) open(ctx context.Context, tool Tool, args json.RawMessage, aga
 		r.before[key] = list[1:]
 	}
 	n := len(r.head.Calls)
-	r.head.Calls = append(r.head.Calls, madeCall{Key: key, State: started, Writes: !tool.ReadOnly, Again: tool.ReadOnly || tool.Idempotent})
-	if !tool.ReadOnly {
-		r.writes = true
-		if err := r.save(ctx); err != nil {
-			return known{}, err
-		}
-	}
+	r.head.Calls = append(r.head.Calls, madeCall{Key: key, State: waiting, Writes: !tool.ReadOnly, Again: tool.ReadOnly || tool.Idempotent})
 	return known{n: n}, nil
+}
+
+// sending records that a call is about to be sent. A call that writes is in the store when it returns. A call
+// that still waits for a person's approval is not: if the gateway ends meanwhile, a resumed run makes it.
+func (r *journal) sending(ctx context.Context, n int) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.lost != nil {
+		return r.lost
+	}
+	c := &r.head.Calls[n]
+	if c.State = started; !c.Writes {
+		return nil
+	}
+	r.writes = true
+	return r.save(ctx)
 }
 
 // recall returns the result of a call of an earlier run, or errUnsure if the call may have run. For a call

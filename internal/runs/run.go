@@ -48,8 +48,9 @@ type Answer struct {
 type Gateway interface {
 	// Resolve finds the tool of a call, of those that exist for the caller.
 	Resolve(ctx context.Context, call program.Call) (Tool, error)
-	// Call calls a tool as tool_execute does.
-	Call(ctx context.Context, tool Tool, args json.RawMessage) Answer
+	// Call calls a tool as tool_execute does. It calls sending once the call is admitted, before it is sent;
+	// after an error of sending it sends nothing, and returns that error.
+	Call(ctx context.Context, tool Tool, args json.RawMessage, sending func(ctx context.Context) error) Answer
 	// Find and Open are as in program.Host.
 	Find(ctx context.Context, query string, options json.RawMessage) (json.RawMessage, error)
 	Open(ctx context.Context, handle string, selector json.RawMessage) (json.RawMessage, error)
@@ -202,7 +203,14 @@ func (h *host) Call(ctx context.Context, call program.Call) (json.RawMessage, er
 		return nil, errors.Join(err, program.Stop(&program.Error{Code: program.TooMany, Line: call.Line, Message: fmt.Sprintf("the program has made %d calls, the most of one run (programs.calls)", h.most)}))
 	}
 	h.to.Called(ctx, n, tool.ID)
-	answer := h.to.Call(ctx, tool, call.Args)
+	var lost error // of the journal: the call is not sent
+	answer := h.to.Call(ctx, tool, call.Args, func(ctx context.Context) error {
+		lost = r.journal.sending(ctx, known.n)
+		return lost
+	})
+	if lost != nil {
+		return nil, program.Stop(lost)
+	}
 	state, outcome := done, ran
 	switch {
 	case answer.Err != nil && answer.Ran && !tool.ReadOnly:

@@ -67,6 +67,8 @@ type world struct {
 	added map[string]int
 	reads int
 	told  []string
+	// admit checks a call before it is sent. Nil admits all.
+	admit func(ctx context.Context, tool Tool) error
 	// dead ends the gateway: calls that reach no server any more. Nil does nothing.
 	dead func() bool
 }
@@ -87,7 +89,15 @@ func (w *world) Resolve(_ context.Context, call program.Call) (Tool, error) {
 
 var errCut = &program.ToolError{Code: "UPSTREAM_UNAVAILABLE", Message: "the connection was cut"}
 
-func (w *world) Call(_ context.Context, tool Tool, args json.RawMessage) Answer {
+func (w *world) Call(ctx context.Context, tool Tool, args json.RawMessage, sending func(context.Context) error) Answer {
+	if w.admit != nil {
+		if err := w.admit(ctx, tool); err != nil {
+			return Answer{Err: err}
+		}
+	}
+	if err := sending(ctx); err != nil {
+		return Answer{Err: err}
+	}
 	if w.dead != nil && w.dead() {
 		return Answer{Err: errCut, Ran: true}
 	}
@@ -298,13 +308,22 @@ func TestEachWriteOnce(t *testing.T) {
 	}
 }
 
+// made starts a call and sends it.
+func made(r *journal, ctx context.Context, tool Tool, args json.RawMessage, again bool) (known, error) {
+	k, err := r.open(ctx, tool, args, again)
+	if err == nil && k.value == nil {
+		err = r.sending(ctx, k.n)
+	}
+	return k, err
+}
+
 // A run that was resumed elsewhere makes no further write.
 func TestResumedElsewhere(t *testing.T) {
 	docs, ctx := store.NewMemory(store.MemoryOptions{}), t.Context()
 	j := newRunner(t, nil, docs).Journals
 	first := j.begin("ann", "")
 	add := Tool{ID: "add"}
-	one, err := first.open(ctx, add, json.RawMessage(`{"n":1}`), false)
+	one, err := made(first, ctx, add, json.RawMessage(`{"n":1}`), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,17 +335,17 @@ func TestResumedElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := first.open(ctx, add, json.RawMessage(`{"n":2}`), false); err == nil || !strings.Contains(err.Error(), "goes on elsewhere") {
+	if _, err := made(first, ctx, add, json.RawMessage(`{"n":2}`), false); err == nil || !strings.Contains(err.Error(), "goes on elsewhere") {
 		t.Errorf("%v", err)
 	}
-	if _, err := second.open(ctx, add, json.RawMessage(`{"n":1}`), false); !errors.Is(err, errUnsure) {
+	if _, err := made(second, ctx, add, json.RawMessage(`{"n":1}`), false); !errors.Is(err, errUnsure) {
 		t.Errorf("%v", err)
 	}
 	// The answer that comes late is of use.
 	if err := first.finish(ctx, one.n, done, json.RawMessage(`"late"`)); err != nil {
 		t.Fatal(err)
 	}
-	if known, err := second.open(ctx, add, json.RawMessage(`{"n":1}`), false); err != nil || string(known.value) != `"late"` {
+	if known, err := made(second, ctx, add, json.RawMessage(`{"n":1}`), false); err != nil || string(known.value) != `"late"` {
 		t.Errorf("%s, %v", known.value, err)
 	}
 	if first.end(ctx, false) {
@@ -340,7 +359,7 @@ func TestRoomOfJournals(t *testing.T) {
 	j := newRunner(t, nil, docs).Journals
 	for range maxJournals + 3 {
 		r := j.begin("ann", "")
-		n, err := r.open(ctx, Tool{ID: "add"}, json.RawMessage(`{}`), false)
+		n, err := made(r, ctx, Tool{ID: "add"}, json.RawMessage(`{}`), false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -421,5 +440,40 @@ func TestValue(t *testing.T) {
 		if text != want {
 			t.Errorf("%.100s = %.200s, want %.200s", raw, text, want)
 		}
+	}
+}
+
+// A call that waits for a person when its gateway ends was not made: the run that goes on elsewhere makes it, and the
+// gateway that comes back does not.
+func TestResumeOfAWaitingCall(t *testing.T) {
+	t.Parallel()
+	docs, ctx, pool, w := store.NewMemory(store.MemoryOptions{}), t.Context(), newPool(t), newWorld()
+	const source = `for (let n = 0; n < 3; n++) await call("add", {n}); return "all"`
+	first, err := newRunner(t, pool, docs).Start(ctx, Request{Principal: "ann", Tool: "tool_run", Source: source})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	w.admit = func(ctx context.Context, _ Tool) error {
+		if asked++; asked != 2 {
+			return nil
+		}
+		w.admit = nil // the person at the other gateway agrees at once
+		second, err := newRunner(t, pool, docs).Start(ctx, Request{Principal: "ann", Tool: "tool_run", Source: source, Resume: first.ID})
+		if err != nil {
+			t.Error(err)
+			return err
+		}
+		out, err := second.Do(ctx, w)
+		if err != nil || string(out.Value) != `"all"` {
+			t.Errorf("%s, %v", out.Value, err)
+		}
+		return nil // and here somebody agrees as well, too late
+	}
+	if _, err := first.Do(ctx, w); err == nil || !strings.Contains(err.Error(), "goes on elsewhere") {
+		t.Errorf("%v", err)
+	}
+	if got := fmt.Sprint(w.added); got != "map[{\"n\":0}:1 {\"n\":1}:1 {\"n\":2}:1]" {
+		t.Error(got)
 	}
 }
