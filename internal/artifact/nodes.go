@@ -234,7 +234,7 @@ const (
 
 // backupName returns the name of an artifact's copy.
 func backupName(principal, handle string) string {
-	return "r." + store.Hash(principal+"\x00"+handle)
+	return store.ResultKeys + store.Hash(principal+"\x00"+handle)
 }
 
 // back copies an artifact of this node to the backup. A copy that cannot be made is logged, and the

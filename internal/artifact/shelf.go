@@ -38,7 +38,7 @@ type Shelf struct {
 
 const (
 	// shelfPrefix is the prefix of the keys of the documents, one for each artifact.
-	shelfPrefix = "r."
+	shelfPrefix = store.ResultKeys
 	// shelfTime bounds the write of one document.
 	shelfTime = 5 * time.Second
 	// restoreTime bounds how long it takes to read the artifacts of an earlier process.

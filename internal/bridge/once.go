@@ -16,7 +16,7 @@ const onceLife = 10 * time.Minute
 // useOnce implements Nodes.Once over documents.
 func useOnce(ctx context.Context, docs store.Docs, id string) error {
 	own := fmt.Appendf(nil, `{"v":1,"id":%q,"by":%q}`, id, rand.Text()) // ids are base64
-	_, err := store.Change(ctx, docs, "once."+store.Hash(id), func(doc store.Doc) ([]byte, time.Duration, error) {
+	_, err := store.Change(ctx, docs, store.OnceKeys+store.Hash(id), func(doc store.Doc) ([]byte, time.Duration, error) {
 		switch {
 		case doc.Rev == 0:
 			return own, onceLife, nil

@@ -41,7 +41,7 @@ func Join(ctx context.Context, s store.Store, c Config) (*Node, error) {
 	}
 	joining, cancel := context.WithTimeout(ctx, joinTime)
 	defer cancel()
-	if _, err := s.Get(joining, "n."+newInc()); errors.Is(err, store.ErrUnavailable) {
+	if _, err := s.Get(joining, store.NodeKeys+newInc()); errors.Is(err, store.ErrUnavailable) {
 		cancel() // the node joins later
 	}
 	n, err := Start(joining, Options{

@@ -172,7 +172,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	}
 	first := n.life
 	n.own = Peer{Inc: first.inc, Name: o.Name, URL: o.URL, Proto: o.proto, Started: n.started.Unix()}
-	stop, known, err := store.FollowLater(o.Docs, "n.", n.follow)
+	stop, known, err := store.FollowLater(o.Docs, store.NodeKeys, n.follow)
 	if err != nil {
 		n.end()
 		first.stop()
@@ -201,7 +201,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 func (n *Node) join(known <-chan struct{}) {
 	var t loggedState
 	n.lease = lease.Hold(lease.Options{
-		Docs: n.o.Docs, Prefix: "n.", Value: n.document, Held: n.held, Lost: n.fence, Logger: n.log.With("node", n.o.Name),
+		Docs: n.o.Docs, Prefix: store.NodeKeys, Value: n.document, Held: n.held, Lost: n.fence, Logger: n.log.With("node", n.o.Name),
 		Name: func(context.Context) string {
 			if !enter(n, known) {
 				return ""
@@ -400,7 +400,7 @@ func bequeath(n *Node, old string, next *life) {
 	ctx, cancel := context.WithTimeout(n.ctx, writeTime)
 	defer cancel()
 	value, _ := json.Marshal(owner{V: 1, Inc: next.inc}) // a text and a number
-	if _, err := n.o.Docs.Set(ctx, "e."+old, value, 0, heirTTL); err != nil {
+	if _, err := n.o.Docs.Set(ctx, store.SuccessorKeys+old, value, 0, heirTTL); err != nil {
 		n.log.Warn("the cluster was not told what became of an older incarnation", "inc", old, "err", err)
 	}
 }
@@ -408,7 +408,7 @@ func bequeath(n *Node, old string, next *life) {
 // Heir returns the incarnation that goes on for an older one of the same process, "" if there is none.
 func (n *Node) Heir(ctx context.Context, inc string) string {
 	for range 8 { // of heirs of heirs
-		doc, err := n.docs.Get(ctx, "e."+inc)
+		doc, err := n.docs.Get(ctx, store.SuccessorKeys+inc)
 		var o owner
 		if err != nil || doc.Rev == 0 || json.Unmarshal(doc.Value, &o) != nil {
 			return ""
@@ -422,7 +422,7 @@ func (n *Node) Heir(ctx context.Context, inc string) string {
 
 // follow takes a change of a node's document. Calls come one after another.
 func (n *Node) follow(d store.Doc) {
-	inc := strings.TrimPrefix(d.Key, "n.")
+	inc := strings.TrimPrefix(d.Key, store.NodeKeys)
 	var doc nodeDoc
 	there := d.Rev != 0 && json.Unmarshal(d.Value, &doc) == nil && doc.Inc == inc
 	n.mu.Lock()
@@ -503,7 +503,7 @@ func (n *Node) lookUp(ctx context.Context, inc string) (p Peer, there bool, err 
 	if !validInc(inc) {
 		return Peer{}, false, nil
 	}
-	doc, err := n.docs.Get(ctx, "n."+inc)
+	doc, err := n.docs.Get(ctx, store.NodeKeys+inc)
 	if err != nil || doc.Rev == 0 {
 		return Peer{}, false, err
 	}

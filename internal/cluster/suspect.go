@@ -150,12 +150,12 @@ func (n *Node) Suspect(ctx context.Context, inc string) (dead bool) {
 
 // check is Suspect without sharing.
 func (n *Node) check(ctx context.Context, inc string) (dead bool) {
-	doc, err := settled(ctx, n, "n."+inc)
+	doc, err := settled(ctx, n, store.NodeKeys+inc)
 	switch {
 	case err != nil:
 		return false // without the store there is no verdict
 	case doc.Rev == 0:
-		n.follow(store.Doc{Key: "n." + inc})
+		n.follow(store.Doc{Key: store.NodeKeys + inc})
 		return true
 	}
 	n.follow(doc)
@@ -173,7 +173,7 @@ func (n *Node) check(ctx context.Context, inc string) (dead bool) {
 		return false
 	}
 	n.log.Warn("a node does not answer: it is out of the cluster", "inc", inc)
-	n.follow(store.Doc{Key: "n." + inc})
+	n.follow(store.Doc{Key: store.NodeKeys + inc})
 	return true
 }
 
@@ -205,7 +205,7 @@ func succeed(n *Node) {
 // succeedOnce is one attempt of succeed.
 func succeedOnce(ctx context.Context, n *Node) error {
 	var old []store.Doc
-	for doc, err := range n.docs.List(ctx, "n.") {
+	for doc, err := range n.docs.List(ctx, store.NodeKeys) {
 		if err != nil {
 			return err
 		}
@@ -216,7 +216,7 @@ func succeedOnce(ctx context.Context, n *Node) error {
 	}
 	var left error
 	for _, doc := range old {
-		inc := strings.TrimPrefix(doc.Key, "n.")
+		inc := strings.TrimPrefix(doc.Key, store.NodeKeys)
 		if n.Ping(ctx, inc) == nil {
 			continue
 		}

@@ -66,7 +66,7 @@ func (g *Grants) Principal(l *Ledger, name string) {
 		l.Leases = g.leases(holder)
 		return
 	}
-	l.share = &principalShare{grants: g, key: "q." + store.Hash(holder) + ".", turn: make(chan struct{}, 1), granted: map[string]*granted{}}
+	l.share = &principalShare{grants: g, key: store.QuotaKeys + store.Hash(holder) + ".", turn: make(chan struct{}, 1), granted: map[string]*granted{}}
 }
 
 func (g *Grants) leases(holder string) *Leases {

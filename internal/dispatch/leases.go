@@ -57,7 +57,7 @@ const (
 
 // newLeases returns the leases of a holder, whose name may be secret.
 func newLeases(docs store.Docs, holder string) *Leases {
-	return &Leases{docs: docs, key: "q." + store.Hash(holder), by: rand.Text(), away: new(outage)}
+	return &Leases{docs: docs, key: store.QuotaKeys + store.Hash(holder), by: rand.Text(), away: new(outage)}
 }
 
 // leaseRecord is the document.

@@ -115,7 +115,7 @@ func (m *recalls) join(r *mcp.Request, st *sessionState) {
 	} else if _, ok := sessionid.Born(of); !ok {
 		return // it ends with the process
 	}
-	k := m.hold("p."+store.Hash(holder), fresh, st)
+	k := m.hold(store.RecallKeys+store.Hash(holder), fresh, st)
 	if k == nil {
 		return
 	}

@@ -111,7 +111,7 @@ func (h *sharedHub) run(ctx context.Context) {
 }
 
 // key returns the key of the claim.
-func (h *sharedHub) key() string { return "u." + store.Hash("hubs\x00"+h.name) }
+func (h *sharedHub) key() string { return store.ClaimKeys + store.Hash("hubs\x00"+h.name) }
 
 // nudge says that something has changed, unless that is known.
 func nudge(changed chan<- struct{}) {

@@ -25,7 +25,7 @@ type taskDocs struct {
 
 const (
 	// taskPrefix is the prefix of the keys of the documents.
-	taskPrefix = "k."
+	taskPrefix = store.PassedTaskKeys
 	// taskTTL is how long an owner is kept. Servers keep tasks for a shorter time.
 	taskTTL = 24 * time.Hour
 	// taskTime bounds one request to the store.

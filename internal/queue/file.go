@@ -83,7 +83,7 @@ func importLog(dir string, log *slog.Logger) error {
 		if err != nil {
 			return fmt.Errorf("import %s: task %s: %w", path, r.ID, err)
 		}
-		docs[i].Doc = store.Doc{Key: "t." + own + "." + r.ID, Rev: uint64(i) + 1, Value: value}
+		docs[i].Doc = store.Doc{Key: store.TaskKeys + own + "." + r.ID, Rev: uint64(i) + 1, Value: value}
 		if ttl > 0 {
 			docs[i].Ends = r.Ended.Add(ttl)
 		}

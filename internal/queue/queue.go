@@ -116,7 +116,7 @@ func (d *document) heldBy(name string) bool { return d.State == Running && d.Hol
 func New(o Options) (*Queue, error) {
 	shared := o.Group != ""
 	if shared {
-		if err := store.CheckKey("t."+o.Group, false); err != nil || strings.Contains(o.Group, ".") || o.Group == "gw" || o.Group == "gwid" {
+		if err := store.CheckKey(store.TaskKeys+o.Group, false); err != nil || strings.Contains(o.Group, ".") || o.Group == "gw" || o.Group == "gwid" {
 			return nil, fmt.Errorf("the group of a shared queue has letters, digits, - and _ in its name, and is not gw or gwid, where a gateway keeps its tasks: not %.40q", o.Group)
 		}
 	} else {
@@ -139,7 +139,7 @@ func New(o Options) (*Queue, error) {
 	q.mu.Unlock()
 	if shared {
 		q.lease = lease.Hold(lease.Options{
-			Docs: o.Docs, Prefix: "th." + o.Group + ".", Name: func(context.Context) string { return newHolder() }, Value: func(string) []byte { return []byte(`{"v":1}`) },
+			Docs: o.Docs, Prefix: store.HolderKeys + o.Group + ".", Name: func(context.Context) string { return newHolder() }, Value: func(string) []byte { return []byte(`{"v":1}`) },
 			Held: q.look, Lost: q.fenced, Logger: q.log,
 		})
 	} else {
@@ -152,7 +152,7 @@ func New(o Options) (*Queue, error) {
 
 func newHolder() string { return rand.Text()[:8] }
 
-func (q *Queue) key(id string) string { return "t." + q.o.Group + "." + id }
+func (q *Queue) key(id string) string { return store.TaskKeys + q.o.Group + "." + id }
 
 // look asks the loop to look for tasks whose holder is gone, and to open the line then.
 func (q *Queue) look() {

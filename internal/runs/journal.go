@@ -19,8 +19,8 @@ import (
 
 // Keys of the documents.
 const (
-	headPrefix  = "run.h." // + OWNER.RUN: the calls of a run
-	valuePrefix = "run.v." // + RUN.NUMBER: the result of one of them
+	headPrefix  = store.RunKeys + "h." // + OWNER.RUN: the calls of a run
+	valuePrefix = store.RunKeys + "v." // + RUN.NUMBER: the result of one of them
 )
 
 const (

@@ -18,7 +18,7 @@ import (
 )
 
 // keyPrefix starts the keys of the documents, one for each task.
-const keyPrefix = "t.gw."
+const keyPrefix = store.TaskKeys + "gw."
 
 // keepTime bounds the write of one task.
 const keepTime = 5 * time.Second

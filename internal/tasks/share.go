@@ -39,7 +39,7 @@ type Question struct {
 }
 
 // idPrefix starts the keys of the documents that say which handle has the id of a server's task.
-const idPrefix = "t.gwid."
+const idPrefix = store.TaskKeys + "gwid."
 
 // maxHandle bounds the handles for which the store is asked.
 const maxHandle = 64

@@ -19,15 +19,15 @@ import (
 // Prefixes of the keys of documents.
 const (
 	keysKey       = "as.keys"
-	pendingPrefix = "as.pending."
-	codePrefix    = "as.code."
-	grantPrefix   = "as.grant."
-	endedPrefix   = "as.ended."
-	personPrefix  = "as.person."
-	sessionPrefix = "as.session."
-	consentPrefix = "as.consent."
-	clientPrefix  = "as.client."
-	oncePrefix    = "as.once."
+	pendingPrefix = store.AuthKeys + "pending."
+	codePrefix    = store.AuthKeys + "code."
+	grantPrefix   = store.AuthKeys + "grant."
+	endedPrefix   = store.AuthKeys + "ended."
+	personPrefix  = store.AuthKeys + "person."
+	sessionPrefix = store.AuthKeys + "session."
+	consentPrefix = store.AuthKeys + "consent."
+	clientPrefix  = store.AuthKeys + "client."
+	oncePrefix    = store.AuthKeys + "once."
 )
 
 // purpose is the purpose of the seal of documents: their keys are the contexts, so that none stands for another.

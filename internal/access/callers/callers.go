@@ -50,7 +50,7 @@ func Policy(c *config.Config, server access.OwnServer) access.Policy {
 }
 
 // usedProofs is the prefix of the documents of DPoP proofs that were used.
-const usedProofs = "dpop."
+const usedProofs = store.ProofKeys
 
 // Proofs returns what checks DPoP proofs. shared says that other processes use the store: together they take each proof
 // once, and each takes the nonces of all.

@@ -123,7 +123,7 @@ func (k *Keeper) Leave(id string) (key, state string) {
 		return "", "" // a notification that is no JSON: no message of a client depends on it
 	}
 	_, own := cutNode(name)
-	return "s." + store.Hash(own), k.ids.seal.Seal(handoverPurpose, plain, k.context(name))
+	return store.SessionKeys + store.Hash(own), k.ids.seal.Seal(handoverPurpose, plain, k.context(name))
 }
 
 type handedKey struct{}

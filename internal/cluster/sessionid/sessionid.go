@@ -194,7 +194,7 @@ func (e *Endpoint) Owner(principal, id string) (node, key string, ok bool) {
 		return "", "", false
 	}
 	node, own := cutNode(name)
-	return node, "s." + store.Hash(own), true
+	return node, store.SessionKeys + store.Hash(own), true
 }
 
 // Adopt returns the session of an id, if it belongs to the principal and has not been ended.

@@ -59,7 +59,7 @@ type place struct {
 // placeOf returns the place of a principal's session.
 func placeOf(principal, own string, born int64) place {
 	name := store.Hash(own)
-	return place{"s." + store.Hash(principal) + "." + name[:1], name, born}
+	return place{store.SessionKeys + store.Hash(principal) + "." + name[:1], name, born}
 }
 
 // slotAt returns the slot of a place. A document of a later version counts as the end of all its

@@ -130,7 +130,7 @@ func (s *Shared) Open(events Events) error {
 	if err != nil {
 		return err
 	}
-	unfollow, err := s.o.Docs.Follow("n.", s.nodeChanged)
+	unfollow, err := s.o.Docs.Follow(store.NodeKeys, s.nodeChanged)
 	if err != nil {
 		stop()
 		return err
@@ -243,14 +243,14 @@ func (s *Shared) Close() {
 }
 
 // keyOf returns the key of an office's document.
-func keyOf(id string) string { return "o." + store.Hash(id) }
+func keyOf(id string) string { return store.OfficeKeys + store.Hash(id) }
 
 // nodeChanged takes a change of a node's document.
 func (s *Shared) nodeChanged(d store.Doc) {
 	if d.Rev != 0 {
 		return
 	}
-	inc := d.Key[len("n."):]
+	inc := d.Key[len(store.NodeKeys):]
 	s.bury(inc)
 	s.streams.forget(inc)
 	s.sweepLater()
@@ -285,7 +285,7 @@ func (s *Shared) lookFor(ctx context.Context, inc string) (gone bool, err error)
 	if dead || !s.o.Node.Gone(inc) {
 		return dead, nil
 	}
-	doc, err := s.o.Docs.Get(ctx, "n."+inc)
+	doc, err := s.o.Docs.Get(ctx, store.NodeKeys+inc)
 	if err != nil || doc.Rev != 0 {
 		return false, err
 	}

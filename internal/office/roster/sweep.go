@@ -50,7 +50,7 @@ func (s *Shared) sweepAlways() {
 func (s *Shared) sweep(ctx context.Context) error {
 	var left error
 	asked := map[string]bool{} // nodes: are they gone?
-	for d, err := range s.o.Docs.List(ctx, "o.") {
+	for d, err := range s.o.Docs.List(ctx, store.OfficeKeys) {
 		if err != nil {
 			return err
 		}

@@ -26,7 +26,7 @@ type Docs interface {
 }
 
 const (
-	keptPrefix  = "v."
+	keptPrefix  = store.VectorKeys
 	keptShards  = 256
 	maxShard    = 448 << 10 // bytes of vectors in one document
 	keptVersion = 1

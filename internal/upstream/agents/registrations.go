@@ -38,7 +38,7 @@ type registrations struct {
 
 const (
 	// keepPrefix is the prefix of the keys of the documents.
-	keepPrefix = "a."
+	keepPrefix = store.AgentKeys
 	keepTime   = 2 * time.Second // bounds one request to the store
 	keepWait   = 2 * time.Second // when a store that did not answer is asked again
 )

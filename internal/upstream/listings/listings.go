@@ -103,7 +103,7 @@ func New(n Needs) (*Listings, error) {
 		return nil, err
 	}
 	first := map[string]*catalog.Catalog{}
-	for doc, err := range n.Docs.List(ctx, "f.") {
+	for doc, err := range n.Docs.List(ctx, store.FirstKeys) {
 		if errors.Is(err, store.ErrUnavailable) {
 			break // each is read when its server has listed
 		}
@@ -211,7 +211,7 @@ func (k *Listings) Fill() {
 		if u == nil || s.ListsPerCaller() || k.needs.Servers().Attached(s.Name) {
 			return
 		}
-		doc := get("l." + store.Hash(s.Name))
+		doc := get(store.ListingKeys + store.Hash(s.Name))
 		if doc.Rev == 0 {
 			all = false
 			return
@@ -287,9 +287,9 @@ func (k *Listings) again(ctx context.Context, revs map[string]uint64) {
 		revs[key] = doc.Rev
 	}
 	for _, name := range k.needs.Servers().Names() {
-		renew("l."+store.Hash(name), listingTTL)
+		renew(store.ListingKeys+store.Hash(name), listingTTL)
 		if _, configured := k.needs.Config().Server(name); configured {
-			renew("f."+store.Hash(name), firstTTL)
+			renew(store.FirstKeys+store.Hash(name), firstTTL)
 		}
 	}
 }
@@ -322,7 +322,7 @@ func (k *Listings) Changed(changes []catalog.Change) {
 }
 
 // recentKey is the document of the last changes. All nodes see the same ones, so the last node that writes is right.
-const recentKey = "fc.recent"
+const recentKey = store.ChangeKeys + "recent"
 
 // TimedChange is a change of a definition, and when weir saw it.
 type TimedChange struct {

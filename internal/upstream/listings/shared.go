@@ -93,7 +93,7 @@ func (n *listingStore) follow() {
 	if begun {
 		return
 	}
-	stop, err := n.k.needs.Docs.Follow("l.", n.see)
+	stop, err := n.k.needs.Docs.Follow(store.ListingKeys, n.see)
 	if err != nil {
 		n.k.needs.Log.Warn("what other nodes list is not known; weir tries again", "err", err)
 		return
@@ -142,7 +142,7 @@ func (n *listingStore) nudge() {
 // keep writes what this node has listed, unless another node has written the same.
 func (n *listingStore) keep(server string, text []byte) {
 	sum := sha256.Sum256(text)
-	hash, key := hex.EncodeToString(sum[:16]), "l."+store.Hash(server)
+	hash, key := hex.EncodeToString(sum[:16]), store.ListingKeys+store.Hash(server)
 	n.mu.Lock()
 	m := n.mine[key]
 	if m == nil {
@@ -230,13 +230,13 @@ func (n *listingStore) create(ctx context.Context, l primitive.Listing) error {
 		n.k.writer.large()
 		return nil
 	}
-	_, err = n.k.needs.Docs.Set(ctx, "f."+store.Hash(l.Upstream), value, 0, firstTTL)
+	_, err = n.k.needs.Docs.Set(ctx, store.FirstKeys+store.Hash(l.Upstream), value, 0, firstTTL)
 	return err
 }
 
 // first returns the definitions of a server that the cluster saw first, nil if there are none.
 func (n *listingStore) first(ctx context.Context, server string) (*primitive.Listing, error) {
-	doc, err := n.k.needs.Docs.Get(ctx, "f."+store.Hash(server))
+	doc, err := n.k.needs.Docs.Get(ctx, store.FirstKeys+store.Hash(server))
 	if err != nil || doc.Rev == 0 {
 		return nil, err
 	}

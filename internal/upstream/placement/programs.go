@@ -92,7 +92,7 @@ func (p *Programs) close(ctx context.Context) {
 
 // placeKey is the document of a claim: u.h.h of a server and a principal.
 func placeKey(server, principal string) string {
-	return "u." + store.Hash("mcpServers\x00"+server) + "." + store.Hash(principal)
+	return store.ClaimKeys + store.Hash("mcpServers\x00"+server) + "." + store.Hash(principal)
 }
 
 // Place implements upstream.Places.
@@ -218,7 +218,7 @@ func (p *Programs) sweep() {
 		case <-p.closing.Done():
 			return
 		}
-		for doc, err := range p.docs.List(p.closing, "u.") {
+		for doc, err := range p.docs.List(p.closing, store.ClaimKeys) {
 			if err != nil {
 				break // the next look is soon enough
 			}

@@ -246,7 +246,7 @@ type sharedServer struct {
 // claim starts to claim a server. The caller holds mu.
 func (s *Servers) claim(name string) *sharedServer {
 	one := &sharedServer{
-		of: s, name: name, key: "u." + store.Hash("mcpServers\x00"+name), look: make(chan struct{}, 1),
+		of: s, name: name, key: store.ClaimKeys + store.Hash("mcpServers\x00"+name), look: make(chan struct{}, 1),
 		before: s.was[name], done: make(chan struct{}),
 		tried: make(chan struct{}), known: make(chan struct{}),
 	}
