@@ -36,8 +36,10 @@ test: fmt vet staticcheck race simulation bench-once ## format, vet, staticcheck
 fmt: ## only the check of the format
 	@bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "not formatted, run: gofmt -w" $$bad; exit 1; fi
 
+# interop/peers is a module of its own: users of this one do not need its client.
 vet: ## only go vet
 	$(GO) vet ./...
+	cd interop/peers && $(GO) vet ./...
 
 # Everything builds on the other systems, tests included: minutes at first, so CI runs it and make test does not.
 vet-systems: ## vet for Windows and macOS, tests included
@@ -46,6 +48,7 @@ vet-systems: ## vet for Windows and macOS, tests included
 
 staticcheck: ## only staticcheck
 	$(STATICCHECK) ./...
+	cd interop/peers && $(STATICCHECK) ./...
 
 # Fuzz seeds are part of this: go test runs every seed of every Fuzz function as a test. Tests that fail, five at most,
 # run once more by themselves: what passes then is named in the output, and is a fault of the test that wants mending.
