@@ -19,6 +19,7 @@ type Programs struct {
 	journals *Journals
 	memory   *memory.Pool
 	log      *slog.Logger
+	listed   bool // saved programs are in the catalog
 }
 
 // ProgramNeeds are the things that Programs stand on.

@@ -29,13 +29,18 @@ type Saved struct{ Source, Hash string }
 // MetaProgram is the member of _meta with the hash of the program in the definition of its tool.
 const MetaProgram = "weir/program"
 
-// List puts the saved programs of a configuration into a catalog, in place of those before.
+// List puts the saved programs of a configuration into a catalog, in place of the former ones. It must not be
+// called concurrently.
 func (p *Programs) List(c *config.Config, to lockfile.Sink) {
 	if l := savedListing(c); p.pool != nil && c.Programs.Enabled && len(l.Tools) > 0 {
 		to.Update(l)
+		p.listed = true
 		return
 	}
-	to.Remove(config.SavedServer)
+	if p.listed { // else the catalog would tell of a change
+		to.Remove(config.SavedServer)
+		p.listed = false
+	}
 }
 
 // Prepare returns a function that puts a reload in force in a catalog, nil if there is nothing to do.
