@@ -1,16 +1,18 @@
-// An MCP server over stdio whose one tool answers rows with the values that forms of tables tend to lose: the upstream of tables.mjs.
+// An MCP server over stdio that answers rows with the values that forms of tables tend to lose, and files: the upstream of tables.mjs.
 // It needs nothing installed.
+import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 
 // count rows are more than one record batch has.
 export const count = 20_000;
 
 // row is one row, as JSON text: numbers stand there that JavaScript would round.
 export const row = (i) => `{"n":${i},"half":${i / 2 + 0.25},"even":${i % 2 === 0 ? 'true' : 'false'},"name":${JSON.stringify(i % 5 === 0 ? null : `rivière "${i}"\n\u{1F30A}`)},` +
-  `"large":${9007199254740993n + BigInt(i)},"huge":18446744073709551616,"tags":${i % 3 === 0 ? 'null' : `["a",${i}]`},"none":null}`;
+  `"large":${9007199254740993n + BigInt(i)},"huge":18446744073709551616,"tags":${i % 3 === 0 ? 'null' : `["a",${i}]`},"none":null,` +
+  `"day":"2026-01-${i % 28 + 10 > 28 ? 28 : i % 28 + 10}","at":"2026-01-31T10:20:30.${String(i % 1000).padStart(3, '0')}","list":${i % 4 === 0 ? '[]' : `[${i},null]`}}`;
 
-const tools = [{ name: 'list_readings', description: 'List all readings.', inputSchema: { type: 'object', properties: { rows: { type: 'integer' } } } }];
+const tools = [{ name: 'read_file', description: 'Read a file.', inputSchema: { type: 'object', properties: { path: { type: 'string' } } } }, { name: 'list_readings', description: 'List all readings.', inputSchema: { type: 'object', properties: { rows: { type: 'integer' } } } }];
 
 const answer = ({ method, params }) => {
   switch (method) {
@@ -19,6 +21,10 @@ const answer = ({ method, params }) => {
     case 'tools/list':
       return { tools };
     case 'tools/call':
+      if (params.name === 'read_file') {
+        const { path } = params.arguments;
+        return { content: [{ type: 'resource', resource: { uri: pathToFileURL(path).href, mimeType: 'application/octet-stream', blob: readFileSync(path, 'base64') } }] };
+      }
       return { content: [{ type: 'text', text: `[${Array.from({ length: params.arguments?.rows ?? count }, (_, i) => row(i)).join()}]` }] };
     default:
       return {};

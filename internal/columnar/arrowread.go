@@ -252,10 +252,62 @@ func checkMessages(data []byte, s Sink) error {
 	return nil
 }
 
-// readArrow reads an Arrow stream, or a file, whose index it does not need.
+// checkFile checks the index of a file, which is at its end, and the messages to which it leads. It takes the memory
+// of their metadata.
+func checkFile(data []byte, s Sink) (err error) {
+	defer func() {
+		if recover() != nil {
+			err = errors.New("its index is malformed")
+		}
+	}()
+	end := len(data) - len("....ARROW1")
+	size := int(binary.LittleEndian.Uint32(data[end:]))
+	if size > maxMetadata || size > end {
+		return fmt.Errorf("its index claims %d bytes", size)
+	}
+	index := data[end-size : end]
+	if err := s.grow(4 * int64(size)); err != nil {
+		return err
+	}
+	root := flat{index, int(binary.LittleEndian.Uint32(index))}
+	left := maxElements
+	if schema, ok := root.table(1); !ok {
+		return errors.New("its index has no schema")
+	} else if err := schema.schemaFields(1, 0, &left); err != nil {
+		return err
+	}
+	const block = 24 // bytes of the place of a message
+	for _, list := range []int{2, 3} {
+		at, count, err := root.vector(list, block)
+		if err != nil {
+			return err
+		}
+		for ; count > 0; count-- {
+			start, meta := int64(binary.LittleEndian.Uint64(index[at:])), int64(binary.LittleEndian.Uint32(index[at+8:]))
+			body := int64(binary.LittleEndian.Uint64(index[at+16:]))
+			at += block
+			if start < 0 || start > int64(end) || meta > int64(end)-start || body < 0 || body > int64(end)-start-meta {
+				return errors.New("its index leads to bytes that are not there")
+			}
+			if err := s.grow(4 * meta); err != nil {
+				return err
+			}
+			m, err := nextMessage(bytes.NewReader(data[start : start+meta]))
+			if err == nil && m.body > body {
+				err = fmt.Errorf("a message claims a body of %d bytes, and its index %d", m.body, body)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// readArrow reads an Arrow stream or file.
 func readArrow(data []byte, s Sink) error {
-	if file, ok := bytes.CutPrefix(data, magicArrow); ok {
-		data = bytes.TrimLeft(file, "\x00") // some writers align what follows
+	if bytes.HasPrefix(data, magicArrow) {
+		return readArrowFile(data, s)
 	}
 	if err := checkMessages(data, s); err != nil {
 		return err
@@ -265,33 +317,75 @@ func readArrow(data []byte, s Sink) error {
 		return err
 	}
 	defer in.Release()
-	var names [][]byte
-	var isJSON []bool
-	for _, f := range in.Schema().Fields() {
-		value, _ := f.Metadata.GetValue(Encoding)
-		names, isJSON = append(names, rawjson.Quote(f.Name)), append(isJSON, value == "json")
-	}
-	var row []byte
+	b := batches{sink: s}
+	b.begin(in.Schema())
 	for in.Next() {
-		batch := in.RecordBatch()
-		for i := range int(batch.NumRows()) {
-			row = append(row[:0], '{')
-			for k := range names {
-				if k > 0 {
-					row = append(row, ',')
-				}
-				row = append(append(row, names[k]...), ':')
-				if row, err = appendValue(row, batch.Column(k), i, isJSON[k]); err != nil {
-					return err
-				}
-			}
-			if err := s.Row(append(row, '}')); err != nil {
-				return err
-			}
+		if err := b.add(in.RecordBatch()); err != nil {
+			return err
 		}
 	}
 	if err := in.Err(); err != nil && !errors.Is(err, io.EOF) {
 		return err
+	}
+	return nil
+}
+
+// readArrowFile reads an Arrow file by its index: not every writer starts it as a stream.
+func readArrowFile(data []byte, s Sink) error {
+	if err := checkFile(data, s); err != nil {
+		return err
+	}
+	in, err := ipc.NewFileReader(bytes.NewReader(data), ipc.WithAllocator(allocator{s}))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }() // it was only read
+	b := batches{sink: s}
+	b.begin(in.Schema())
+	for i := range in.NumRecords() {
+		batch, err := in.RecordBatch(i)
+		if err != nil {
+			return err
+		}
+		if err := b.add(batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// batches gives the rows of record batches to a Sink.
+type batches struct {
+	sink   Sink
+	names  [][]byte // as JSON
+	isJSON []bool
+	row    []byte
+}
+
+// begin reads the schema.
+func (b *batches) begin(schema *arrow.Schema) {
+	for _, f := range schema.Fields() {
+		value, _ := f.Metadata.GetValue(Encoding)
+		b.names, b.isJSON = append(b.names, rawjson.Quote(f.Name)), append(b.isJSON, value == "json")
+	}
+}
+
+// add reads the rows of a batch.
+func (b *batches) add(batch arrow.RecordBatch) (err error) {
+	for i := range int(batch.NumRows()) {
+		b.row = append(b.row[:0], '{')
+		for k := range b.names {
+			if k > 0 {
+				b.row = append(b.row, ',')
+			}
+			b.row = append(append(b.row, b.names[k]...), ':')
+			if b.row, err = appendValue(b.row, batch.Column(k), i, b.isJSON[k]); err != nil {
+				return err
+			}
+		}
+		if err := b.sink.Row(append(b.row, '}')); err != nil {
+			return err
+		}
 	}
 	return nil
 }

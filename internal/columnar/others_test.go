@@ -111,7 +111,7 @@ func TestUnreadable(t *testing.T) {
 		"half a stream":         sample["arrow"][:len(sample["arrow"])/2],
 		"a footer of no length": append([]byte("PAR1\x15\x00\x15\x00"), "\xff\xff\xff\x7fPAR1"...),
 		"no footer":             append([]byte("PAR1"), "\x00\x00\x00\x00PAR1"...),
-		"a file of garbage":     append(append(bytes.Clone(magicArrow), bytes.Repeat([]byte{7}, 64)...), 0),
+		"a file of garbage":     append(append(bytes.Clone(magicArrow), bytes.Repeat([]byte{7}, 64)...), "ARROW1"...),
 	} {
 		if !Is(data) {
 			t.Errorf("%s is not recognized", name)

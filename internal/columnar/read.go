@@ -16,8 +16,7 @@ import (
 // ErrForm means that the bytes are no Arrow or Parquet that can be read.
 var ErrForm = errors.New("unreadable Arrow or Parquet")
 
-// magicArrow starts an Arrow file, which is a stream with an index behind it. magicParquet starts and ends a
-// Parquet file.
+// magicArrow starts an Arrow file, and its first six bytes end it. magicParquet starts and ends a Parquet file.
 var magicArrow, magicParquet, magicStream = []byte("ARROW1\x00\x00"), []byte("PAR1"), []byte{0xff, 0xff, 0xff, 0xff}
 
 // Is reports whether data has the form of an Arrow stream, an Arrow file or a Parquet file. No text has one.
@@ -28,7 +27,8 @@ func isParquet(data []byte) bool {
 }
 
 func isArrow(data []byte) bool {
-	return len(data) >= 16 && (bytes.HasPrefix(data, magicArrow) || bytes.HasPrefix(data, magicStream))
+	file := bytes.HasPrefix(data, magicArrow) && bytes.HasSuffix(data, magicArrow[:6])
+	return len(data) >= 32 && file || len(data) >= 16 && bytes.HasPrefix(data, magicStream)
 }
 
 // A Sink takes what is read.
