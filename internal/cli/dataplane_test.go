@@ -97,7 +97,7 @@ mcpServers:
 	kept := run("call", alerts, "--arg", "rows=150").want(t, exitOK, "table: 150 rows × 31 columns").stdout
 	handle := handlePattern.FindString(kept)
 	run("call", chart, "--json", `{"abstract_data":{"$table":"`+handle+`","row_ids":[0,1],"columns":["event","wind_kmh"]},"column_mapping":`+string(mustQuote(t, mapping))+`}`).want(t, exitOK, "for 2 rows: ")
-	run("view", handle, "table", "event", "offset=2", "limit=1").want(t, exitOK, `{"_row_id":2,"event":"`, "rows 2 to 3 of 150")
+	run("view", handle, "table", "event", "offset=2", "limit=1").want(t, exitOK, "_row_id,event\n2,", "CSV, rows 2 to 3 of 150")
 	run("view", handle, `{"type":"table","where":[{"column":"evnt","op":"eq","value":1}]}`).want(t, exitRefused, "VIEW_FAILED", "where[0].column")
 
 	file := filepath.Join(t.TempDir(), "alerts.csv")
@@ -107,22 +107,22 @@ mcpServers:
 		t.Errorf("%.200s, %v", data, err)
 	}
 	run("table", handle, "-o", file).want(t, exitUsage, "--force")
-	for _, name := range []string{"alerts.csv", "alerts.tsv", "alerts.json", "alerts.ndjson", "alerts.jsonl", "alerts.ARROW", "alerts"} {
+	for _, name := range []string{"alerts.csv", "alerts.tsv", "alerts.json", "alerts.ndjson", "alerts.jsonl", "alerts.ARROW", "alerts.parquet", "alerts"} {
 		file := filepath.Join(filepath.Dir(file), name)
 		run("table", handle, "-o", file, "--force", "--columns", "event,wind_kmh").want(t, exitOK, "150 rows written to "+file)
 	}
-	for name, begins := range map[string]string{"alerts.tsv": "_row_id\tevent\twind_kmh\n0\t", "alerts.json": `[{"_row_id":0,"event":`, "alerts.ndjson": `{"_row_id":0,"event":`, "alerts.ARROW": "\xff\xff\xff\xff", "alerts": "_row_id,event"} {
+	for name, begins := range map[string]string{"alerts.tsv": "_row_id\tevent\twind_kmh\n0\t", "alerts.json": `[{"_row_id":0,"event":`, "alerts.ndjson": `{"_row_id":0,"event":`, "alerts.ARROW": "\xff\xff\xff\xff", "alerts.parquet": "PAR1", "alerts": "_row_id,event"} {
 		if data, err := os.ReadFile(filepath.Join(filepath.Dir(file), name)); err != nil || !strings.HasPrefix(string(data), begins) {
 			t.Errorf("%s: %.60q, %v", name, data, err)
 		}
 	}
-	for _, name := range []string{"alerts.parquet", "alerts.xlsx", "alerts.csv.gz"} {
-		run("table", handle, "-o", filepath.Join(filepath.Dir(file), name)).want(t, exitUsage, filepath.Ext(name), ".csv, .tsv, .json, .ndjson, .arrow")
+	for _, name := range []string{"alerts.xlsx", "alerts.csv.gz"} {
+		run("table", handle, "-o", filepath.Join(filepath.Dir(file), name)).want(t, exitUsage, filepath.Ext(name), ".csv, .tsv, .json, .ndjson, .arrow, .parquet")
 		if _, err := os.Lstat(filepath.Join(filepath.Dir(file), name)); err == nil {
 			t.Errorf("%s was made", name)
 		}
 	}
-	run("view", handle, "table", "event", "wind_kmh", "limit=1").want(t, exitOK, `{"_row_id":0,"event":"`, `"wind_kmh":`)
+	run("view", handle, "table", "event", "wind_kmh", "limit=1").want(t, exitOK, "_row_id,event,wind_kmh\n0,")
 	if out := run("table", handle, "--format", "json", "--rows", "7", "--columns", "language").want(t, exitOK).stdout; out != `[{"_row_id":7,"language":"en-US"}]`+"\n" {
 		t.Errorf("%s", out)
 	}

@@ -195,7 +195,7 @@ type agent struct {
 }
 
 var (
-	rowPattern    = regexp.MustCompile(`"_row_id":(\d+)`)
+	rowPattern    = regexp.MustCompile(`(?m)^(\d+),`) // of a view, which is CSV
 	handlePattern = regexp.MustCompile(`art_[a-z0-9]+`)
 	urlPattern    = regexp.MustCompile(`https?://[^"\s\\]+/s2sp/data/[A-Za-z0-9_-]+`)
 )
