@@ -62,6 +62,7 @@ func (k known) apply(c *config.Config) {
 		k.Authenticator.Apply(callers.Policy(c, nil))
 		return
 	}
+	p.Pages = p.Issuer + signin.CallbackPath
 	if c.Auth.Server.People != config.PeopleAccounts {
 		p.People = people{k.Authenticator, c.Auth.Login.Issuer, p.Issuer + signin.CallbackPath, k.signedOut}
 	}
@@ -120,6 +121,34 @@ func (k known) callback(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// accountLogin implements signin.Login for people with accounts.
+type accountLogin struct{ known }
+
+// Name implements signin.Login.
+func (accountLogin) Name() string { return "your account" }
+
+// Begin implements signin.Login.
+func (l accountLogin) Begin(context.Context, string) (address, state string, memo identity.Secret, err error) {
+	return l.server.BeginLogin()
+}
+
+// Finish implements signin.Login.
+func (l accountLogin) Finish(ctx context.Context, memo identity.Secret, query url.Values) (*identity.Identity, error) {
+	token, err := l.server.FinishLogin(ctx, memo, query)
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, access.WhoamiPath, nil)
+	if err != nil {
+		return nil, err
+	}
+	id, err := l.Authenticate(r, token)
+	if err != nil {
+		return nil, err
+	}
+	return id.WithoutCredential(), nil
 }
 
 // people implements authserver.People by auth.login.

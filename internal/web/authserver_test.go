@@ -330,3 +330,35 @@ func TestSignInAtTheProvider(t *testing.T) {
 		t.Error("the audit log has a token")
 	}
 }
+
+// TestAccountsAtTheConsole: a person with an account signs in at the console with the same form, and is an operator by
+// its groups.
+func TestAccountsAtTheConsole(t *testing.T) {
+	s := startSigner(t, "")
+	b := &consoleBrowser{t, s.base, s.browser}
+	status, body := b.ask("POST", "/login")
+	var begun struct{ Address string }
+	if err := json.Unmarshal([]byte(body), &begun); err != nil || status != 200 {
+		t.Fatalf("%d %s", status, body)
+	}
+	resp, page := s.open("GET", strings.TrimPrefix(begun.Address, s.base), nil)
+	resp, page = s.open("POST", "/oauth/signin", url.Values{"request": {s.hidden(page)}, "name": {"ann"}, "password": {annsPassword}})
+	back, err := resp.Location()
+	if err != nil || !strings.HasPrefix(back.String(), s.base+"/connect/callback?") {
+		t.Fatalf("%d %v %s", resp.StatusCode, back, page)
+	}
+	form := url.Values{"grant_type": {"authorization_code"}, "client_id": {"weir-pages"}, "code": {back.Query().Get("code")}}
+	if status, out := s.post("/oauth/token", "application/x-www-form-urlencoded", form.Encode()); status != 401 {
+		t.Errorf("a code of the console is exchanged: %d %v", status, out)
+	}
+	if resp, page = s.open("GET", strings.TrimPrefix(back.String(), s.base), nil); resp.StatusCode != http.StatusSeeOther {
+		t.Fatalf("%d %s", resp.StatusCode, page)
+	}
+	_, body = b.ask("GET", "/login")
+	if !strings.Contains(body, `"principal":"account:ann"`) || !strings.Contains(body, "operator") {
+		t.Errorf("the console: %s", body)
+	}
+	if resp, _ := s.open("GET", strings.TrimPrefix(back.String(), s.base), nil); resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("a code works twice: %d", resp.StatusCode)
+	}
+}

@@ -33,8 +33,13 @@ func (f *Server) mountSignIns(mux *http.ServeMux, old, c *config.Config, auth *c
 	if auth.Required() {
 		front.Authenticate = f.callers.Authenticate
 	}
-	if auth.Login.Issuer != "" {
+	switch {
+	case auth.Login.Issuer != "":
 		front.Login = browserLogin{f.callers.Authenticator, auth.Login.Issuer}
+	case auth.Server.People == config.PeopleAccounts:
+		front.Login = accountLogin{f.callers}
+	}
+	if front.Login != nil {
 		front.SignedOut = f.streams.Recheck
 		front.SignedIn = func(ctx context.Context) { f.gateway.Auditor.Operated(ctx, audit.SignIn, "", "", "", "console") }
 	}

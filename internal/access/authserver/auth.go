@@ -51,6 +51,8 @@ func (x *exchange) client(ctx context.Context, id string) (*Client, error) {
 		return &c, nil
 	}
 	switch {
+	case id == ownClient && x.p.People == nil && x.p.Pages != "":
+		return x.p.own(), nil
 	case id == "" || len(id) > maxClientID:
 		return nil, unknownClient("client_id is missing or too long")
 	case strings.Contains(id, "://"):

@@ -74,6 +74,8 @@ type Policy struct {
 	AccessTime    time.Duration
 	RefreshTime   time.Duration
 	AlwaysConsent bool
+	// Pages is where browsers come back to the gateway's own pages.
+	Pages string
 	// Bound refuses requests for tokens without a DPoP proof, and Nonces asks for a nonce in each proof.
 	Bound, Nonces bool
 	// Resource returns the audience that a URL of a resource stands for. It reports false for another's resource.

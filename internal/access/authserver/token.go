@@ -43,6 +43,9 @@ func (x *exchange) token() error {
 	if err != nil {
 		return err
 	}
+	if c.ID == ownClient { // its codes are for FinishLogin
+		return unknownClient("the client is not known here")
+	}
 	key, err := x.proved(tokenPath)
 	if err != nil {
 		return err
