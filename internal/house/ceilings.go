@@ -125,6 +125,7 @@ var (
 	// siblings are types that implement an interface of two methods or more which another type of their package
 	// implements as well, with the reason why there are two.
 	siblings = map[string]string{
+		"internal/web.accountLogin":                    "people sign in with an account of this gateway, and not at a provider",
 		"internal/access/authserver.exchange":          "one request to the Server, which it embeds",
 		"internal/audit/trail.CommandStore":            "tells of each change that one command makes of the credentials",
 		"internal/upstream/credentials.auditedStore":   "records each change of the credentials in the audit log",

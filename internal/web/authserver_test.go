@@ -341,8 +341,8 @@ func TestAccountsAtTheConsole(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &begun); err != nil || status != 200 {
 		t.Fatalf("%d %s", status, body)
 	}
-	resp, page := s.open("GET", strings.TrimPrefix(begun.Address, s.base), nil)
-	resp, page = s.open("POST", "/oauth/signin", url.Values{"request": {s.hidden(page)}, "name": {"ann"}, "password": {annsPassword}})
+	_, page := s.open("GET", strings.TrimPrefix(begun.Address, s.base), nil)
+	resp, page := s.open("POST", "/oauth/signin", url.Values{"request": {s.hidden(page)}, "name": {"ann"}, "password": {annsPassword}})
 	back, err := resp.Location()
 	if err != nil || !strings.HasPrefix(back.String(), s.base+"/connect/callback?") {
 		t.Fatalf("%d %v %s", resp.StatusCode, back, page)
