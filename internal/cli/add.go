@@ -28,6 +28,7 @@ const trialTime = 15 * time.Second
 type addRequest struct {
 	env, headers []string
 	cwd, kind    string
+	sandbox      string
 	set          []string // answers to the questions of a bundle or a document
 	noStart      bool
 	registry     string                                                             // URL
@@ -53,6 +54,7 @@ ask for settings. Without a terminal they are given with --set.
 
 Values of --env, --header and --set that are secrets go into the store.`,
 		Example: `  weir add time -- uvx mcp-server-time
+  weir add memory --sandbox auto -- npx -y @modelcontextprotocol/server-memory
   weir add github https://api.githubcopilot.com/mcp/ --header "Authorization: Bearer $TOKEN"
   weir add io.github.owner/server
   weir add ./files.mcpb --set allowed_directories=/home/me/notes
@@ -63,7 +65,7 @@ Values of --env, --header and --set that are secrets go into the store.`,
 			if err != nil {
 				return err
 			}
-			r.answer = c.answers(a, cmd.Context())
+			r.answer, m.Sandbox = c.answers(a, cmd.Context()), r.sandbox
 			p, err := planAny(a, cmd.Context(), m, args, cmd.ArgsLenAtDash(), r)
 			if failed := (*failure)(nil); errors.As(err, &failed) {
 				return err
@@ -83,6 +85,8 @@ Values of --env, --header and --set that are secrets go into the store.`,
 	cmd.Flags().StringArrayVar(&r.headers, "header", nil, "a header for the URL, \"Name: value\"; may be repeated")
 	cmd.Flags().StringArrayVar(&r.set, "set", nil, "a setting of a bundle or of a server of the registry, KEY=VALUE; may be repeated")
 	cmd.Flags().StringVar(&r.cwd, "cwd", "", "the folder in which the command starts")
+	cmd.Flags().StringVar(&r.sandbox, "sandbox", "", "auto starts the command with what it needs of this machine, and nothing else; off as you")
+	oneOf(cmd, "sandbox", "auto", "off")
 	cmd.Flags().StringVar(&r.kind, "type", "", "how to speak to the URL: http or sse (default: http, or sse for a path that ends in /sse)")
 	oneOf(cmd, "type", string(clients.HTTP), string(clients.SSE))
 	cmd.Flags().StringVar(&r.registry, "registry", "", "URL of the registry (default: registry.url of weir.yaml, else the registry of the MCP project)")

@@ -15,6 +15,7 @@ import (
 	"github.com/weir-mcp/weir/internal/setup/clients"
 	"github.com/weir-mcp/weir/internal/setup/doctor"
 	"github.com/weir-mcp/weir/internal/setup/machine"
+	"github.com/weir-mcp/weir/internal/upstream/confined"
 )
 
 func doctorCommand(a *process) *cobra.Command {
@@ -49,6 +50,7 @@ weir connect. The exit code is 1 if a finding is a failure.`,
 			}
 			if c := d.setup.Config; c != nil {
 				d.setup.Steps = gateway.CallSteps(c)
+				d.setup.Sandbox = confined.New(confined.Options{Environ: a.environ()}).Describe
 				d.setup.Probe = func(ctx context.Context) (doctor.Report, error) { return d.probe(ctx, c) }
 			}
 			list := d.run(cmd.Context())

@@ -28,6 +28,11 @@ func (m *Machine) Add(s clients.Server, secrets ...clients.Secret) (*Plan, error
 	if err != nil {
 		return nil, err
 	}
+	if s.Command != "" {
+		s.Sandbox = m.Sandbox
+	} else if m.Sandbox != "" {
+		return nil, fmt.Errorf("a sandbox is for a program that weir starts, and %q is at a URL", s.Name)
+	}
 	for _, have := range existing {
 		if strings.EqualFold(have.Name, s.Name) {
 			return nil, fmt.Errorf("%s has a server %q: %w. Choose another one, or remove that first: weir remove %s", m.Config, have.Name, errTaken, have.Name)

@@ -57,6 +57,9 @@ type Machine struct {
 
 	// How is the way in which clients reach weir.
 	How clients.How
+
+	// Sandbox is what Add writes for programs: auto, off, or "" for nothing.
+	Sandbox string
 }
 
 // Place returns the machine as servers of bundles see it.

@@ -158,20 +158,13 @@ func (c *Confined) End() {
 	c.end = nil
 }
 
-// Describe returns how a program would be confined, without holding anything: its way, what it reads and changes, and what
-// stays open.
-func (m *Machine) Describe(p Program, s Spec) (way Way, read, write, gaps []string, err error) {
-	if way, err = m.way(s); err != nil {
-		return None, nil, nil, nil, err
-	}
-	f, err := m.folders(p.Name)
+// Describe returns how a program would be confined, and what would stay open. It holds nothing.
+func (m *Machine) Describe(s Spec) (Way, []string, error) {
+	way, err := m.way(s)
 	if err != nil {
-		return None, nil, nil, nil, err
+		return None, nil, err
 	}
-	w := f.walls(p, s)
-	read = slices.DeleteFunc(slices.Clone(w.Read), func(path string) bool { return slices.Contains(system, path) })
-	write = slices.DeleteFunc(slices.Clone(w.Write), func(path string) bool { return slices.Contains(devices, path) })
-	return way, read, write, m.gaps(way, s), nil
+	return way, m.gaps(way, s), nil
 }
 
 // gaps returns what a way leaves open.

@@ -319,6 +319,7 @@ func toWeir(s Server, replace *strings.Replacer) splice.Object {
 	if s.Timeout > 0 {
 		text("timeout", s.Timeout.Round(time.Millisecond).String())
 	}
+	text("sandbox", s.Sandbox)
 	if s.Disabled {
 		out = append(out, splice.Member{Key: "disabled", Value: true})
 	}

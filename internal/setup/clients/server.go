@@ -39,6 +39,7 @@ type Server struct {
 	IncludeTools []string // nil: all
 	ExcludeTools []string
 	Timeout      time.Duration // 0: not said
+	Sandbox      string        // auto or off, of weir alone; "": not said
 	Disabled     bool
 	Inputs       []splice.Object // the questions that its ${input:id} name, as VS Code has them
 

@@ -41,6 +41,8 @@ type Setup struct {
 	// Probe returns the servers as a gateway sees them. It is called once and returns the known
 	// states when its context ends. nil: the servers are not looked at.
 	Probe func(context.Context) (Report, error)
+	// Sandbox says how the program of a server is confined on this machine, and what stays open. nil: it is not known.
+	Sandbox func(*config.Server) (way string, open []string, err error)
 	// Steps are the names of the steps of a call, in their order; nil if there is no configuration.
 	Steps []string
 	// Records returns the files of gateways that do not run any more; may be nil.
@@ -164,10 +166,10 @@ func (d *doctor) checks() []check {
 		if _, ok := clients.ByID(d.Only); ok {
 			return []check{{"client", d.checkClients}}
 		}
-		return []check{{"config", d.checkConfig}, {"runtime", d.checkRuntime}, {"server", d.checkServers}, {"schema", d.checkSchemas}}
+		return []check{{"config", d.checkConfig}, {"runtime", d.checkRuntime}, {"server", d.checkServers}, {"server", d.checkSandboxes}, {"schema", d.checkSchemas}}
 	}
 	return []check{
-		{"config", d.checkConfig}, {"config", d.checkModes}, {"runtime", d.checkRuntime}, {"server", d.checkServers}, {"server", d.checkProxy},
+		{"config", d.checkConfig}, {"config", d.checkModes}, {"runtime", d.checkRuntime}, {"server", d.checkServers}, {"server", d.checkSandboxes}, {"server", d.checkProxy},
 		{"schema", d.checkSchemas}, {"gateway", d.checkGateway}, {"gateway", d.checkRecords}, {"gateway", d.checkSteps}, {"gateway", d.checkClock}, {"store", d.checkStore},
 		{"client", d.checkClients}, {"keyring", d.checkKeyring}, {"service", d.checkService}, {"disk", d.checkDisk},
 	}

@@ -86,6 +86,12 @@ func (p *Programs) Confine(s *mcpserver.Server, cmd *stdio.Command) (end func(),
 	return c.End, nil
 }
 
+// Describe returns how the program of a server would be confined on this machine, and what stays open.
+func (p *Programs) Describe(s *mcpserver.Server) (way string, open []string, err error) {
+	found, open, err := p.machine().Describe(specOf(&s.Sandbox))
+	return string(found), open, err
+}
+
 // programOf returns the program of a server as a sandbox wants it: with a whole path, and with the variables that
 // sandbox.env names.
 func programOf(s *mcpserver.Server, cmd *stdio.Command, lookup func(string) (string, bool)) (sandbox.Program, error) {
