@@ -84,7 +84,7 @@ var (
 	// importCeilings are for packages that put others together.
 	importCeilings = map[string]int{
 		"internal/gateway":  54,
-		"internal/cli":      70, // columnar counts the rows of an Arrow stream that a server makes
+		"internal/cli":      71, // columnar counts the rows of an Arrow stream that a server makes, and confined says to doctor what closes a server
 		"internal/metatool": 36,
 		"internal/office":   27,
 		"internal/web":      49,

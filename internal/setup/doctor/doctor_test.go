@@ -55,6 +55,10 @@ var brokenMachines = map[string]struct {
 	}, "config-readable", "/home/ann/.config/weir/weir.yaml", "chmod 600"},
 	"readable store": {func(m *machine) { m.secrets = []string{"/s"}; m.files["/s"] = file{"", 0o640} }, "config-readable", "/s", "0640"},
 
+	"open sandbox": {func(m *machine) {
+		m.config, m.open = "mcpServers:\n  files: {command: npx, sandbox: auto}\n", []string{"signals reach other processes"}
+	}, "server-unconfined", "server files", "signals reach"},
+
 	"no npx": {func(m *machine) { delete(m.files, "/usr/bin/npx") }, "runtime-missing", "server files", "nodejs.org"},
 	"no such path": {func(m *machine) {
 		m.config = "mcpServers:\n  files: {command: /opt/files}\n"

@@ -41,6 +41,7 @@ type machine struct {
 	distrust error
 	secrets  []string
 	only     string
+	open     []string // what the sandboxes of this machine leave open
 }
 
 type file struct {
@@ -161,6 +162,9 @@ func (m *machine) setup(t *testing.T) Setup {
 		},
 		How:     clients.How{Known: []string{"http://127.0.0.1:8088/mcp"}},
 		Service: func(context.Context) (Service, error) { return m.service, nil },
+	}
+	if m.open != nil {
+		s.Sandbox = func(*config.Server) (string, []string, error) { return "landlock", m.open, nil }
 	}
 	if m.store != nil {
 		s.Store = func(context.Context) (bool, error) { return m.refused, m.store }
