@@ -31,7 +31,7 @@ var (
 		"internal/audit.Record":             25,
 		"internal/bridge.parkedCall":        25,
 		"internal/catalog.Entry":            33,
-		"internal/setup/clients.Server":     21,
+		"internal/setup/clients.Server":     22,
 		"internal/cluster.Node":             28,
 		"internal/config.Config":            51,
 		"internal/config/mcpserver.Server":  30,
