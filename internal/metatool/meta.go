@@ -47,7 +47,7 @@ const (
 	executeSchema = `{"type":"object","properties":{` +
 		`"tool_id":{"type":"string","description":"exact id from a card"},` +
 		`"args":{"type":"object","description":"the tool's arguments; {\"$table\":\"<handle or resource_url>\",\"columns\":[],\"where\":[],\"limit\":9} stands for rows of a table"},` +
-		`"abstract_domains":{"type":["string","array"],"items":{"type":"string"},"description":"only where a next tool takes a resource_url: the few columns to read; else tool_view is cheaper"},` +
+		`"abstract_domains":{"type":["string","array"],"items":{"type":"string"},"description":"only where a next tool takes a resource_url: the few columns to read; else a view is cheaper"},` +
 		`"mode":{"type":"string","enum":["async","sync"],"description":"of abstract_domains; sync: one consumer, no fetch"},` +
 		`"dry_run":{"type":"boolean","description":"check only"}},` +
 		`"required":["tool_id","args"],"additionalProperties":false}`

@@ -390,6 +390,11 @@ func TestMalformed(t *testing.T) {
 		_, _ = ws.NetConn().Write(append(rubbish(), 0xff, 0xff, 0xff))
 		ws.Close()
 	}
+	// Sessions of the WebSockets are not taken for the ones that come now.
+	waitFor(t, func() bool { return p.server.Len() == 0 })
+	for len(p.opened) > 0 {
+		<-p.opened
+	}
 	client := &http.Client{}
 	defer client.CloseIdleConnections()
 	for range 500 {
