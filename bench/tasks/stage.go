@@ -32,7 +32,7 @@ type server struct {
 
 // setup is the file of -servers.
 type setup struct {
-	// Servers are those of the tasks. $ROOT in an argument is the folder of the tasks.
+	// Servers are the servers of the tasks. $ROOT in an argument is the folder of the tasks.
 	Servers map[string]server `json:"servers"`
 	// Listed only make the catalog larger: each is started once, and its list is kept in the folder
 	// Lists. After that this program serves the list in its place.
@@ -44,7 +44,7 @@ type setup struct {
 type stage struct {
 	weir    string // the program
 	dir     string
-	root    string // the folder of the tasks, made anew for each way
+	root    string // the folder of the tasks, made again for each way
 	servers map[string]server
 	values  *strings.Replacer // of $ROOT and $WEB
 	masks   *strings.Replacer // the reverse, for counted texts: two runs have folders and ports of their own

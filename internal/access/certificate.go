@@ -100,7 +100,7 @@ func notBound() error {
 	return unauthorized("the token is bound to no DPoP key: send it as Authorization: Bearer <token>")
 }
 
-// urlOf returns the URL of a request as its client writes it. Without a public URL it is that of the Host header, which a
+// urlOf returns the URL of a request as its client writes it. Without a public URL it has the host of the Host header, which a
 // guard has checked.
 func (s *state) urlOf(r *http.Request) string {
 	base := s.policy.PublicURL

@@ -14,7 +14,7 @@ import (
 	"github.com/weir-mcp/weir/internal/identity"
 )
 
-// TestBoundTokens: a client that shows a proof has tokens that its key alone uses, and a code may be bound before.
+// TestBoundTokens: a client that shows a proof has tokens that only its key uses, and a code may be bound before.
 func TestBoundTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)

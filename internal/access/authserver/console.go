@@ -13,7 +13,7 @@ import (
 )
 
 // ownClient is the gateway's own pages, where people with accounts sign in by the same form. No other client has the
-// name: those of the configuration must not start so, and the others get longer ones.
+// name: names of the configuration must not start so, and the others get longer ones.
 const ownClient = clientIDPrefix + "pages"
 
 // own returns the client of the gateway's own pages.

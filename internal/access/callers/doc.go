@@ -5,5 +5,5 @@
 //	config.HTTP ─▶ Guard ─▶ guard.Guard
 //	config.Auth.Server ─▶ Server ─▶ authserver.Server
 //
-// It only converts; Proofs alone asks the store.
+// It only converts; only Proofs asks the store.
 package callers
