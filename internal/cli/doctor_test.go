@@ -89,8 +89,13 @@ mcpServers:
 	}
 
 	only := examined(t, exitOK, append(env, "doctor", "good", "--json", "--config", conf)...)
-	if len(only) != 1 || only["server good"] == nil {
+	if len(only["server good"]) != 1 {
 		t.Errorf("only good: %+v", only)
+	}
+	for thing, list := range only { // the line of the sandboxes names the servers that were asked for, and no other
+		if thing != "server good" && (thing != "sandboxes" || len(list) != 1 || !strings.HasSuffix(list[0].Text, "run as you: good; sandbox: auto confines them")) {
+			t.Errorf("only good: %s: %+v", thing, list)
+		}
 	}
 	weir(t, append(env, "doctor", "nothing", "--config", conf)...).want(t, exitUsage)
 }
