@@ -33,6 +33,7 @@ type loginMetadata struct {
 	Authorize  string   `json:"authorization_endpoint"`
 	Token      string   `json:"token_endpoint"`
 	UserInfo   string   `json:"userinfo_endpoint"`
+	EndSession string   `json:"end_session_endpoint"`
 	Scopes     []string `json:"scopes_supported"`
 	NamesIss   bool     `json:"authorization_response_iss_parameter_supported"`
 	Methods    []string `json:"token_endpoint_auth_methods_supported"`
@@ -203,6 +204,9 @@ func (l *login) fetch(ctx context.Context) (meta *loginMetadata, err error) {
 		if meta, err = readLoginMetadata(raw, l.from.Issuer.Issuer); err != nil {
 			return err
 		}
+		if meta.EndSession != "" && (!secureURL(meta.EndSession, meta.Issuer) || l.asks.allows(meta.EndSession) != nil) {
+			meta.EndSession = "" // a login works without it
+		}
 		return errors.Join(l.asks.allows(meta.Authorize), l.asks.allows(meta.Token))
 	})
 	return meta, err
@@ -286,6 +290,9 @@ func (s *state) verifyIDToken(ctx context.Context, l *login, text string, nonce 
 	}
 	v.id.Scopes = nil
 	out := &LoggedIn{Identity: v.id}
+	if len(text) <= maxProof {
+		out.Proof = identity.Secret(text)
+	}
 	out.Session, _ = t.claims["sid"].(string)
 	return out, nil
 }

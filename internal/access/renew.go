@@ -26,6 +26,8 @@ type LoggedIn struct {
 	*identity.Identity
 	// Refresh is the refresh token of the issuer, "" if it gave none.
 	Refresh identity.Secret
+	// Proof is the ID token, which EndLogin shows the issuer again; "" if it is too long for a URL.
+	Proof identity.Secret
 	// Session is the issuer's name of the person's session (sid), "" if it has none.
 	Session string
 }
@@ -36,9 +38,6 @@ var ErrLoginEnded = errors.New("the issuer does not renew the login")
 
 // googleIssuer has refresh tokens by a parameter of its own.
 const googleIssuer = "https://accounts.google.com"
-
-// logoutTime is how old a logout token may be.
-const logoutTime = 5 * time.Minute
 
 // ask adds a wish to the query of a login.
 func (l *login) ask(wish LoginWish, meta *loginMetadata, q url.Values) {
@@ -123,48 +122,4 @@ func (s *state) userInfo(ctx context.Context, l *login, meta *loginMetadata, tok
 	}
 	v.id.Scopes = nil
 	return &LoggedIn{Identity: v.id}, nil
-}
-
-// LoggedOut checks a logout token of the login's issuer of OpenID Connect Back-Channel Logout, but not whether it
-// was used before. It returns whose sessions end: a principal, the issuer's name of a session, or both.
-func (a *Authenticator) LoggedOut(ctx context.Context, text string) (principal, session string, err error) {
-	s := a.state.Load()
-	l := s.login
-	if l == nil {
-		return "", "", errNoLogin
-	}
-	t, err := parseKind(text, "jwt", "logout+jwt")
-	if err != nil {
-		return "", "", err
-	}
-	if iss, _ := t.claims["iss"].(string); iss != l.from.Issuer.Issuer {
-		return "", "", errors.New("it is of another issuer")
-	}
-	if err := l.from.verifySignature(ctx, t); err != nil {
-		return "", "", err
-	}
-	now := a.o.Now()
-	if _, err := lifetime(t.claims, now, false); err != nil {
-		return "", "", err
-	}
-	events, _ := t.claims["events"].(map[string]any)
-	_, event := events["http://schemas.openid.net/event/backchannel-logout"].(map[string]any)
-	_, nonce := t.claims["nonce"]
-	made, dated := timeOf(t.claims["iat"])
-	switch {
-	case !slices.Contains(texts(t.claims["aud"]), l.ClientID):
-		return "", "", errors.New("it is for another client than auth.login.client_id")
-	case !event || nonce:
-		return "", "", errors.New("it is no logout token")
-	case !dated || now.Sub(made) > logoutTime || made.Sub(now) > leeway:
-		return "", "", errors.New("it is too old, or from the future")
-	}
-	session, _ = t.claims["sid"].(string)
-	if subject, err := subjectOf(t.claims, l.from); err == nil {
-		principal = l.Issuer + ":" + subject
-	}
-	if principal == "" && session == "" {
-		return "", "", errors.New("it names neither a person nor a session")
-	}
-	return principal, session, nil
 }

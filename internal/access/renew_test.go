@@ -4,9 +4,7 @@ import (
 	"errors"
 	"net/url"
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/weir-mcp/weir/internal/access"
 	"github.com/weir-mcp/weir/internal/testkit/fakeidp"
@@ -139,50 +137,4 @@ func TestQuirksOfProviders(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestLoggedOut: a logout token is of this issuer and this client, of now, and of no other kind.
-func TestLoggedOut(t *testing.T) {
-	const event = "http://schemas.openid.net/event/backchannel-logout"
-	inWorld(t, withLogin, func(w world) {
-		token := func(kind string, change map[string]any) string {
-			now := time.Now().Unix()
-			claims := map[string]any{"iss": issuer, "aud": "weir-web", "iat": now, "exp": now + 120, "jti": "j", "sub": "u1", "sid": "s1", "events": map[string]any{event: map[string]any{}}}
-			for name, value := range change {
-				if claims[name] = value; value == nil {
-					delete(claims, name)
-				}
-			}
-			return w.idp.Signer().Sign(map[string]any{"typ": kind}, claims)
-		}
-		for name, c := range map[string]struct {
-			kind               string
-			change             map[string]any
-			principal, session string
-			want               string
-		}{
-			"both":            {"logout+jwt", nil, "corp:u1", "s1", ""},
-			"without a kind":  {"JWT", nil, "corp:u1", "s1", ""},
-			"a session":       {"logout+jwt", map[string]any{"sub": nil}, "", "s1", ""},
-			"a person":        {"logout+jwt", map[string]any{"sid": nil}, "corp:u1", "", ""},
-			"nothing":         {"logout+jwt", map[string]any{"sid": nil, "sub": nil}, "", "", "neither"},
-			"another client":  {"logout+jwt", map[string]any{"aud": "other"}, "", "", "another client"},
-			"another issuer":  {"logout+jwt", map[string]any{"iss": "https://id.example/other"}, "", "", "another issuer"},
-			"an ID token":     {"JWT", map[string]any{"events": nil}, "", "", "no logout token"},
-			"with a nonce":    {"logout+jwt", map[string]any{"nonce": "n"}, "", "", "no logout token"},
-			"old":             {"logout+jwt", map[string]any{"iat": time.Now().Unix() - 600}, "", "", "too old"},
-			"of the future":   {"logout+jwt", map[string]any{"iat": time.Now().Unix() + 600}, "", "", "too old"},
-			"expired":         {"logout+jwt", map[string]any{"exp": time.Now().Unix() - 100}, "", "", "expired"},
-			"an access token": {"at+jwt", nil, "", "", "typ"},
-		} {
-			principal, session, err := w.a.LoggedOut(t.Context(), token(c.kind, c.change))
-			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) || principal != c.principal || session != c.session {
-				t.Errorf("%s: %q %q %v", name, principal, session, err)
-			}
-		}
-		if _, _, err := w.a.LoggedOut(t.Context(), fakeidp.NewSigner("ES256").Sign(nil, map[string]any{"iss": issuer, "aud": "weir-web", "iat": time.Now().Unix(), "sid": "s1", "events": map[string]any{event: map[string]any{}}})); err == nil {
-			t.Error("a key of another party signs a logout token")
-		}
-		w.wants("a logout token as an access token", token("logout+jwt", map[string]any{"aud": mcpURL, "scope": "mcp"}), "unauthorized")
-	})
 }

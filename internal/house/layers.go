@@ -137,7 +137,7 @@ var places = []place{
 	{"internal/access", state, []string{"internal/access/dpop", "internal/access/jwk"}, "finds out who calls, by tokens and certificates; is told what to accept, and knows no configuration"},
 	{"internal/access/authserver", state, []string{"internal/access", "internal/access/dpop", "internal/store"}, "the gateway as the authorization server of its own URLs, with documents that all nodes share; what the signatures of clients are checked with is that of tokens, and it knows neither the configuration nor the pages of sign-ins at servers"},
 	{"internal/access/authz", state, nil, "whether the conditions of a rule hold; the configuration checks them and the gateway asks them, and it knows neither"},
-	{"internal/signin", state, nil, "the pages on which people sign in at servers; knows neither OAuth nor upstreams"},
+	{"internal/signin", state, []string{"internal/store"}, "the pages on which people sign in at servers, with the logouts that all nodes share; knows neither OAuth nor upstreams"},
 	{"internal/signin/oauth", state, []string{"internal/access/dpop", "internal/signin/vault"}, "a client of OAuth for MCP servers; knows no browser, no listener and no configuration"},
 	{"internal/signin/vault", state, nil, "keeps credentials sealed, in memory or in a folder; knows neither OAuth nor HTTP"},
 	{"internal/audit", state, nil, "writes, verifies and reads the audit log; knows no gateway and no MCP"},

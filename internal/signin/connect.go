@@ -18,6 +18,7 @@ import (
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/limit/bounded"
 	"github.com/weir-mcp/weir/internal/net/address"
+	"github.com/weir-mcp/weir/internal/store"
 )
 
 // Paths of the pages, below the base URL.
@@ -53,7 +54,9 @@ type Options struct {
 	SignIns SignIns
 	Texts   Texts // nil: there are none
 	Front   Front
-	Now     func() time.Time // nil: time.Now
+	// Docs tells all processes that share it of logouts by the provider.
+	Docs store.Docs
+	Now  func() time.Time // nil: time.Now
 }
 
 // A Front has the texts that the pages show to browsers. It changes with the configuration.
@@ -83,12 +86,14 @@ type Pages struct {
 	seal    cipher.AEAD   // of logins
 	epoch   atomic.Uint64 // of logins, sessions and people; Forget starts the next
 	people  *people
+	logouts *logouts
 }
 
 // session is a browser whose person is known.
 type session struct {
-	caller *identity.Identity
-	epoch  uint64 // in which the caller was looked up
+	caller  *identity.Identity
+	epoch   uint64 // in which the caller was looked up
+	started time.Time
 
 	mu    sync.Mutex // guards below
 	begun map[string]string
@@ -106,6 +111,11 @@ func New(o Options) *Pages {
 		seal: newSeal(),
 	}
 	p.people = newPeople(p)
+	p.logouts = newLogouts(o, func() {
+		if f := p.front.Load(); f.SignedOut != nil {
+			f.SignedOut()
+		}
+	})
 	p.front.Store(&o.Front)
 	return p
 }
@@ -206,7 +216,7 @@ func (p *Pages) formToken(browser string) string {
 // sessionOf returns the session of a browser, or nil. The map has no text that a browser could show.
 func (p *Pages) sessionOf(browser string) *session {
 	s, _ := p.open.Get(p.formToken("session " + browser))
-	if s == nil || s.epoch != p.epoch.Load() {
+	if s == nil || s.epoch != p.epoch.Load() || p.logouts.ended(s.caller, s.started) {
 		return nil
 	}
 	return s
@@ -215,13 +225,13 @@ func (p *Pages) sessionOf(browser string) *session {
 // begin starts a session of a caller in a browser, with a new text for the browser. epoch is the one
 // in which the lookup of the caller started.
 func (p *Pages) begin(w http.ResponseWriter, caller *identity.Identity, epoch uint64) (browser string, s *session) {
-	browser, s = p.mark(w), newSession(caller, epoch)
+	browser, s = p.mark(w), p.newSession(caller, epoch)
 	p.open.Put(p.formToken("session "+browser), s, 0)
 	return browser, s
 }
 
-func newSession(caller *identity.Identity, epoch uint64) *session {
-	return &session{caller: caller.WithoutCredential(), epoch: epoch, begun: map[string]string{}}
+func (p *Pages) newSession(caller *identity.Identity, epoch uint64) *session {
+	return &session{caller: caller.WithoutCredential(), epoch: epoch, started: p.now(), begun: map[string]string{}}
 }
 
 // show writes the page of a server: a question for a token, or the button that starts a sign-in.
@@ -230,7 +240,7 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, server, problem str
 	s := p.sessionOf(browser)
 	switch {
 	case s == nil && p.front.Load().Authenticate == nil:
-		s = newSession(identity.From(r.Context()), 0) // only for this page
+		s = p.newSession(identity.From(r.Context()), 0) // only for this page
 		if browser == "" {
 			browser = p.mark(w)
 		}
@@ -290,7 +300,7 @@ func (p *Pages) post(w http.ResponseWriter, r *http.Request, server string) {
 	s := p.sessionOf(browser)
 	fresh := s == nil && front.Authenticate == nil
 	if fresh {
-		s = newSession(identity.From(r.Context()), epoch)
+		s = p.newSession(identity.From(r.Context()), epoch)
 	}
 	if s != nil && p.postText(w, r, s, server, browser) {
 		return

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/signin"
+	"github.com/weir-mcp/weir/internal/store"
 )
 
 // provider is an authorization server that agrees at once.
@@ -54,7 +55,7 @@ var formField = regexp.MustCompile(`name="form" value="([0-9a-f]{64})"`)
 func TestLocal(t *testing.T) {
 	now := time.Unix(1000, 0)
 	p := &provider{}
-	pages := signin.New(signin.Options{SignIns: p, Front: signin.Front{Base: "https://weir.example.com"}, Now: func() time.Time { return now }})
+	pages := signin.New(signin.Options{Docs: store.NewMemory(store.MemoryOptions{}), SignIns: p, Front: signin.Front{Base: "https://weir.example.com"}, Now: func() time.Time { return now }})
 	first := visit(pages, http.MethodGet, "/connect/notes", nil, nil)
 	cookies := first.Result().Cookies()
 	if len(cookies) != 1 || cookies[0].Name != "__Host-weir_connect" || !cookies[0].Secure || !cookies[0].HttpOnly || cookies[0].Path != "/" || cookies[0].SameSite != http.SameSiteLaxMode {
@@ -84,7 +85,7 @@ func TestLocal(t *testing.T) {
 
 // TestEscapes shows names of servers and problems as text.
 func TestEscapes(t *testing.T) {
-	pages := signin.New(signin.Options{SignIns: &provider{}, Front: signin.Front{Base: "http://127.0.0.1:1"}})
+	pages := signin.New(signin.Options{Docs: store.NewMemory(store.MemoryOptions{}), SignIns: &provider{}, Front: signin.Front{Base: "http://127.0.0.1:1"}})
 	w := visit(pages, http.MethodGet, "/connect/%3Cscript%3Ex", nil, nil)
 	if w.Code != http.StatusForbidden || strings.Contains(w.Body.String(), "<script") || !strings.Contains(w.Body.String(), "&lt;script") {
 		t.Errorf("%d: %s", w.Code, w.Body)
@@ -96,7 +97,7 @@ func TestEscapes(t *testing.T) {
 
 // TestFixation signs in with a cookie that another person has planted: the session has a new one.
 func TestFixation(t *testing.T) {
-	pages := signin.New(signin.Options{SignIns: &provider{}, Front: signin.Front{Base: "http://127.0.0.1:1", Authenticate: func(*http.Request, string) (*identity.Identity, error) {
+	pages := signin.New(signin.Options{Docs: store.NewMemory(store.MemoryOptions{}), SignIns: &provider{}, Front: signin.Front{Base: "http://127.0.0.1:1", Authenticate: func(*http.Request, string) (*identity.Identity, error) {
 		return &identity.Identity{Principal: "victim"}, nil
 	}}})
 	planted := visit(pages, http.MethodGet, "/connect/notes", nil, nil)
@@ -129,7 +130,7 @@ func (p *patient) Finish(ctx context.Context, _, _ string, _ url.Values) (string
 // goes away at once: the sign-in ends well, in the name of its person.
 func TestCrowd(t *testing.T) {
 	p := &patient{}
-	pages := signin.New(signin.Options{SignIns: p, Front: signin.Front{Base: "http://127.0.0.1:1"}})
+	pages := signin.New(signin.Options{Docs: store.NewMemory(store.MemoryOptions{}), SignIns: p, Front: signin.Front{Base: "http://127.0.0.1:1"}})
 	first := visit(pages, http.MethodGet, "/connect/notes", nil, nil)
 	form := url.Values{"form": {formField.FindStringSubmatch(first.Body.String())[1]}, "go": {"yes"}}
 	begun := visit(pages, http.MethodPost, "/connect/notes", form, first.Result().Cookies())
@@ -168,7 +169,7 @@ func begun(t *testing.T, pages *signin.Pages) []*http.Cookie {
 func TestApply(t *testing.T) {
 	p := &provider{}
 	front := signin.Front{Base: "http://127.0.0.1:1"}
-	pages := signin.New(signin.Options{SignIns: p, Front: front})
+	pages := signin.New(signin.Options{Docs: store.NewMemory(store.MemoryOptions{}), SignIns: p, Front: front})
 	cookies := begun(t, pages)
 	pages.Apply(signin.Front{Base: "http://127.0.0.1:2"})
 	if w := visit(pages, http.MethodGet, "/connect/callback/0011?state=state-1&code=x", nil, cookies); w.Code != http.StatusOK || len(p.finished) != 1 || p.finished[0] != "of local/0011" {
@@ -188,7 +189,7 @@ func TestApply(t *testing.T) {
 // address for browsers decides about the cookie.
 func TestSecureByBase(t *testing.T) {
 	for base, name := range map[string]string{"https://weir.example.com": "__Host-weir_connect", "http://weir.example.com": "weir_connect"} {
-		pages := signin.New(signin.Options{SignIns: &provider{}, Front: signin.Front{Base: base}})
+		pages := signin.New(signin.Options{Docs: store.NewMemory(store.MemoryOptions{}), SignIns: &provider{}, Front: signin.Front{Base: base}})
 		for _, at := range []string{"http://weir.example.com/connect/notes", "https://weir.example.com/connect/notes"} {
 			c := visit(pages, http.MethodGet, at, nil, nil).Result().Cookies()
 			if len(c) != 1 || c[0].Name != name || c[0].Secure != strings.HasPrefix(base, "https") {
@@ -209,7 +210,7 @@ func TestHome(t *testing.T) {
 		{"https://weir.example.com", "http://127.0.0.1:8088/connect/notes", ""}, // a proxy changes the Host
 		{"http://127.0.0.1:8088", "http://weir.example.com/connect/notes", ""},
 	} {
-		pages := signin.New(signin.Options{SignIns: &provider{}, Front: signin.Front{Base: c.base}})
+		pages := signin.New(signin.Options{Docs: store.NewMemory(store.MemoryOptions{}), SignIns: &provider{}, Front: signin.Front{Base: c.base}})
 		w := visit(pages, http.MethodGet, c.at, nil, nil)
 		if got := w.Header().Get("Location"); got != c.want || (w.Code == http.StatusSeeOther) != (c.want != "") || c.want != "" && len(w.Result().Cookies()) != 0 {
 			t.Errorf("%s of %s: %d %q, want %q", c.at, c.base, w.Code, got, c.want)
@@ -227,17 +228,19 @@ func (i *idp) Begin(_ context.Context, redirect string) (string, string, identit
 	return "https://id.example.com/authorize", "login-1", "what only weir knows", nil
 }
 
-func (i *idp) Finish(_ context.Context, memo identity.Secret, query url.Values) (*identity.Identity, error) {
+func (i *idp) Finish(_ context.Context, memo identity.Secret, query url.Values) (*identity.Identity, identity.Secret, error) {
 	if memo != "what only weir knows" || query.Get("code") != "good" {
-		return nil, errors.New("the code is <bad>")
+		return nil, "", errors.New("the code is <bad>")
 	}
-	return &identity.Identity{Principal: "corp:ada"}, nil
+	return &identity.Identity{Principal: "corp:ada"}, "", nil
 }
+
+func (*idp) End(context.Context, identity.Secret, string) string { return "" }
 
 // TestLogin lets an identity provider say who the person is.
 func TestLogin(t *testing.T) {
 	at, now := &idp{}, time.Unix(1000, 0)
-	pages := signin.New(signin.Options{SignIns: &provider{}, Now: func() time.Time { return now }, Front: signin.Front{Base: "http://127.0.0.1:1", Login: at, Authenticate: func(*http.Request, string) (*identity.Identity, error) {
+	pages := signin.New(signin.Options{Docs: store.NewMemory(store.MemoryOptions{}), SignIns: &provider{}, Now: func() time.Time { return now }, Front: signin.Front{Base: "http://127.0.0.1:1", Login: at, Authenticate: func(*http.Request, string) (*identity.Identity, error) {
 		return nil, errors.New("unknown")
 	}}})
 	first := visit(pages, http.MethodGet, "/connect/notes", nil, nil)
@@ -307,7 +310,7 @@ type slowIDP struct {
 	reload func()
 }
 
-func (i *slowIDP) Finish(ctx context.Context, memo identity.Secret, query url.Values) (*identity.Identity, error) {
+func (i *slowIDP) Finish(ctx context.Context, memo identity.Secret, query url.Values) (*identity.Identity, identity.Secret, error) {
 	i.reload()
 	return i.idp.Finish(ctx, memo, query)
 }
@@ -318,7 +321,7 @@ func TestForgetDuringLookup(t *testing.T) {
 	var pages *signin.Pages
 	forget := func() { pages.Forget() }
 	at := &slowIDP{reload: func() { forget() }}
-	pages = signin.New(signin.Options{SignIns: &provider{}, Front: signin.Front{Base: "http://127.0.0.1:1", Login: at, Authenticate: func(*http.Request, string) (*identity.Identity, error) {
+	pages = signin.New(signin.Options{Docs: store.NewMemory(store.MemoryOptions{}), SignIns: &provider{}, Front: signin.Front{Base: "http://127.0.0.1:1", Login: at, Authenticate: func(*http.Request, string) (*identity.Identity, error) {
 		forget()
 		return &identity.Identity{Principal: "ada"}, nil
 	}}})

@@ -22,8 +22,11 @@ type Login interface {
 	// Begin returns the URL to send the browser to, the state with which it comes back to redirect, and
 	// the facts that Finish needs.
 	Begin(ctx context.Context, redirect string) (address, state string, memo identity.Secret, err error)
-	// Finish ends a login with the query with which the browser came back. The error is shown.
-	Finish(ctx context.Context, memo identity.Secret, query url.Values) (*identity.Identity, error)
+	// Finish ends a login with the query with which the browser came back. proof is for End. The error is shown.
+	Finish(ctx context.Context, memo identity.Secret, query url.Values) (who *identity.Identity, proof identity.Secret, err error)
+	// End returns the URL at which the provider ends its session with the browser and sends it back to back; "" if
+	// the provider has no such page, or cannot be asked.
+	End(ctx context.Context, proof identity.Secret, back string) (address string)
 }
 
 // begunLogin is a login whose browser is at the identity provider. The browser keeps it, sealed: so
@@ -122,7 +125,7 @@ func (p *Pages) finishLogin(w http.ResponseWriter, r *http.Request, query url.Va
 		return false
 	}
 	p.setLogin(w, "", -1)
-	caller, err := login.Finish(r.Context(), identity.Secret(l.Memo), query)
+	caller, proof, err := login.Finish(r.Context(), identity.Secret(l.Memo), query)
 	switch {
 	case l.Epoch != p.epoch.Load(): // Forget was called meanwhile
 		return false
@@ -130,7 +133,7 @@ func (p *Pages) finishLogin(w http.ResponseWriter, r *http.Request, query url.Va
 		write(w, http.StatusBadGateway, view{Title: "Sign in at this gateway", Problem: err.Error(), Again: consolePath})
 		return true
 	case l.Server == "":
-		p.people.finish(w, r, front, caller, l.Epoch)
+		p.people.finish(w, r, front, caller, proof, l)
 		return true
 	case err != nil:
 		write(w, http.StatusBadGateway, view{Title: "Sign in at " + l.Server, Problem: err.Error(), Again: URL("", l.Server)})

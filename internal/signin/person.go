@@ -5,7 +5,6 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/identity"
@@ -16,7 +15,7 @@ import (
 
 const (
 	// LoginPath signs the person of a browser in at the gateway, and out: GET says who is signed in,
-	// POST starts a login, DELETE signs out (spec/signin §10).
+	// POST starts a login, DELETE signs out and says where the provider does so as well (spec/signin §10).
 	LoginPath = "/login"
 	// LoginHeader is the header in which the page shows the token of its login with each change.
 	LoginHeader = "Weir-Login"
@@ -30,20 +29,19 @@ const (
 type people struct {
 	pages *Pages
 	known *bounded.Map[string, *person]
-	out   *bounded.Map[string, time.Time] // when the provider has ended a session, or all of a person
 }
 
 // person is who has signed in, in the epoch in which the login started.
 type person struct {
 	*identity.Identity
+	proof   identity.Secret // for Login.End
 	epoch   uint64
-	entered time.Time
+	started time.Time
 }
 
 func newPeople(p *Pages) *people {
 	return &people{
 		pages: p, known: bounded.New(bounded.Options[string, *person]{MaxCount: maxSessions, TTL: personTime, Now: p.now}),
-		out: bounded.New(bounded.Options[string, time.Time]{MaxCount: 10 * maxSessions, TTL: personTime, Now: p.now}),
 	}
 }
 
@@ -73,44 +71,18 @@ func (s *people) token(text string) string { return s.pages.formToken("login " +
 // of returns who has signed in with a text, or nil.
 func (s *people) of(text string) *identity.Identity {
 	p, ok := s.known.Get(s.slot(text))
-	if !ok || p.epoch != s.pages.epoch.Load() || s.ended(p) {
+	if !ok || p.epoch != s.pages.epoch.Load() || s.pages.logouts.ended(p.Identity, p.started) {
 		return nil
 	}
 	return p.Identity
 }
 
-// SignOut ends logins because the provider has: of one of its sessions, or of a person if session is "". It counts for
-// the browsers of this process.
-func (p *Pages) SignOut(principal, session string) {
-	now := p.now()
-	if session != "" {
-		p.people.out.Put("session "+session, now, 0)
-	} else {
-		p.people.out.Put("person "+principal, now, 0)
-	}
-	if f := p.front.Load(); f.SignedOut != nil {
-		f.SignedOut()
-	}
-}
-
-// ended reports whether the provider has ended a login.
-func (s *people) ended(p *person) bool {
-	keys := []string{"person " + p.Principal}
-	if session, _ := p.Claims["sid"].(string); session != "" {
-		keys = append(keys, "session "+session)
-	}
-	return slices.ContainsFunc(keys, func(key string) bool {
-		at, ok := s.out.Get(key)
-		return ok && !p.entered.After(at)
-	})
-}
-
 // enter signs the person of a browser in.
-func (s *people) enter(w http.ResponseWriter, caller *identity.Identity, epoch uint64) {
+func (s *people) enter(w http.ResponseWriter, caller *identity.Identity, proof identity.Secret, l *begunLogin) {
 	text := rand.Text() + rand.Text()
 	id := *caller.WithoutCredential()
 	id.Expires = s.pages.now().Add(personTime)
-	s.known.Put(s.slot(text), &person{&id, epoch, s.pages.now()}, 0)
+	s.known.Put(s.slot(text), &person{&id, proof, l.Epoch, l.Until.Add(-sessionTime)}, 0)
 	s.set(w, text, int(personTime/time.Second))
 }
 
@@ -156,6 +128,8 @@ type signedIn struct {
 	Roles     []string   `json:"roles,omitempty"`
 	Expires   *time.Time `json:"expires,omitempty"`
 	Token     string     `json:"token,omitempty"`
+	// Address is where the provider ends its own session, in the answer of a sign-out; "" if it has no such page.
+	Address string `json:"address,omitempty"`
 }
 
 // ServeLogin serves LoginPath. The caller admits only the gateway's own pages.
@@ -175,12 +149,7 @@ func (p *Pages) ServeLogin(w http.ResponseWriter, r *http.Request) {
 			refuse(w, http.StatusForbidden, "a sign-out needs the header "+LoginHeader+" with the token that GET "+LoginPath+" answers")
 			return
 		}
-		p.people.known.Take(p.people.slot(text))
-		p.people.set(w, "", -1)
-		if front.SignedOut != nil {
-			front.SignedOut()
-		}
-		answer(w, http.StatusOK, signedIn{Login: front.Login.Name()})
+		answer(w, http.StatusOK, p.people.leave(w, r, front, text))
 	default:
 		w.Header().Set("Allow", "GET, POST, DELETE")
 		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
@@ -220,9 +189,23 @@ func (s *people) begin(w http.ResponseWriter, r *http.Request, front *Front) {
 	answer(w, http.StatusOK, map[string]string{"address": address})
 }
 
+// leave signs the person of a browser out, whether or not the provider can be asked where it ends its own session.
+func (s *people) leave(w http.ResponseWriter, r *http.Request, front *Front, text string) signedIn {
+	out := signedIn{Login: front.Login.Name()}
+	p, ok := s.known.Take(s.slot(text))
+	s.set(w, "", -1)
+	if front.SignedOut != nil {
+		front.SignedOut()
+	}
+	if ok && p.epoch == s.pages.epoch.Load() {
+		out.Address = front.Login.End(r.Context(), p.proof, front.Base+consolePath)
+	}
+	return out
+}
+
 // finish signs a person in who comes back from the issuer.
-func (s *people) finish(w http.ResponseWriter, r *http.Request, front *Front, caller *identity.Identity, epoch uint64) {
-	s.enter(w, caller, epoch)
+func (s *people) finish(w http.ResponseWriter, r *http.Request, front *Front, caller *identity.Identity, proof identity.Secret, l *begunLogin) {
+	s.enter(w, caller, proof, l)
 	if front.SignedIn != nil {
 		front.SignedIn(identity.With(r.Context(), caller))
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/signin"
+	"github.com/weir-mcp/weir/internal/store"
 )
 
 // keeper keeps the credential team of each caller at the server jira.
@@ -41,7 +42,7 @@ func (k keeper) Remove(_ context.Context, caller *identity.Identity, _, _ string
 // TestTexts stores, replaces and removes a credential at its page, which never shows it.
 func TestTexts(t *testing.T) {
 	k := keeper{}
-	pages := signin.New(signin.Options{SignIns: &provider{}, Texts: k, Front: signin.Front{
+	pages := signin.New(signin.Options{Docs: store.NewMemory(store.MemoryOptions{}), SignIns: &provider{}, Texts: k, Front: signin.Front{
 		Base: "https://weir.example.com",
 		Authenticate: func(_ *http.Request, token string) (*identity.Identity, error) {
 			if token != "token-of-ann" {

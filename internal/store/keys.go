@@ -12,6 +12,7 @@ const (
 	ChangeKeys     = "fc."   // the last changes of definitions
 	PassedTaskKeys = "k."    // tasks of agents at /mcps
 	ListingKeys    = "l."    // the last lists of servers
+	LogoutKeys     = "lo."   // logouts by the provider of logins
 	NodeKeys       = "n."    // nodes
 	OfficeKeys     = "o."    // offices of hubs
 	OnceKeys       = "once." // approvals that were used

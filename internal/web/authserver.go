@@ -24,8 +24,6 @@ import (
 type known struct {
 	*access.Authenticator
 	server *authserver.Server
-	// signedOut ends the logins of browsers; see signin.Pages.SignOut.
-	signedOut func(principal, session string)
 }
 
 func newKnown(f *Server, g *gateway.Gateway, shared bool) known {
@@ -39,8 +37,7 @@ func newKnown(f *Server, g *gateway.Gateway, shared bool) known {
 			return room.Release, err
 		},
 	})
-	signedOut := func(principal, session string) { f.signIns.SignOut(principal, session) }
-	return known{access.New(access.Options{Logger: f.log, Proofs: proofs}), server, signedOut}
+	return known{access.New(access.Options{Logger: f.log, Proofs: proofs}), server}
 }
 
 // told returns what tells the audit log of the authorization server.
@@ -64,7 +61,7 @@ func (k known) apply(c *config.Config) {
 	}
 	p.Pages = p.Issuer + signin.CallbackPath
 	if c.Auth.Server.People != config.PeopleAccounts {
-		p.People = people{k.Authenticator, c.Auth.Login.Issuer, p.Issuer + signin.CallbackPath, k.signedOut}
+		p.People = people{k.Authenticator, c.Auth.Login.Issuer, p.Issuer + signin.CallbackPath}
 	}
 	k.server.Apply(p) // first: the Authenticator asks it for its issuer
 	k.Authenticator.Apply(callers.Policy(c, k.server))
@@ -135,28 +132,29 @@ func (l accountLogin) Begin(context.Context, string) (address, state string, mem
 }
 
 // Finish implements signin.Login.
-func (l accountLogin) Finish(ctx context.Context, memo identity.Secret, query url.Values) (*identity.Identity, error) {
+func (l accountLogin) Finish(ctx context.Context, memo identity.Secret, query url.Values) (who *identity.Identity, proof identity.Secret, err error) {
 	token, err := l.server.FinishLogin(ctx, memo, query)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, access.WhoamiPath, nil)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	id, err := l.Authenticate(r, token)
-	if err != nil {
-		return nil, err
+	if who, err = l.Authenticate(r, token); err != nil {
+		return nil, "", err
 	}
-	return id.WithoutCredential(), nil
+	return who.WithoutCredential(), "", nil
 }
+
+// End implements signin.Login: each login asks for the password, so nothing else lasts.
+func (accountLogin) End(context.Context, identity.Secret, string) string { return "" }
 
 // people implements authserver.People by auth.login.
 type people struct {
-	callers   *access.Authenticator
-	name      string
-	callback  string
-	signedOut func(principal, session string)
+	callers  *access.Authenticator
+	name     string
+	callback string
 }
 
 // Name implements authserver.People.
@@ -192,14 +190,6 @@ func (p people) Again(ctx context.Context, before authserver.Person) (*authserve
 		return nil, err
 	}
 	return personOf(in), nil
-}
-
-// LoggedOut implements authserver.People.
-func (p people) LoggedOut(ctx context.Context, token string) (principal, session string, err error) {
-	if principal, session, err = p.callers.LoggedOut(ctx, token); err == nil {
-		p.signedOut(principal, session)
-	}
-	return principal, session, err
 }
 
 func personOf(in *access.LoggedIn) *authserver.Person {

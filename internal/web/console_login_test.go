@@ -7,6 +7,7 @@ import (
 	"net/http/cookiejar"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A consoleBrowser is a browser at the console of a gateway.
@@ -156,5 +157,50 @@ func TestConsoleLogin(t *testing.T) {
 	p.reload(strings.Replace(p.text, "groups: [audit]", "groups: [auditors]", 1))
 	if status, _ := bob.ask(http.MethodGet, look); status != http.StatusUnauthorized {
 		t.Errorf("after a change of auth: %d", status)
+	}
+}
+
+// TestLogoutByTheIssuer: a login ends when the issuer says so, in the terms of OpenID Connect Back-Channel Logout,
+// also where weir signs no clients in.
+func TestLogoutByTheIssuer(t *testing.T) {
+	p := startProtected(t)
+	p.idp.SetIDToken(map[string]any{"sub": "ada", "groups": []string{"sre"}})
+	ada := newConsoleBrowser(t, p.base)
+	ada.signIn()
+	now := time.Now().Unix()
+	token := p.idp.Signer().Sign(map[string]any{"typ": "logout+jwt"}, map[string]any{"iss": p.idp.Issuer(), "aud": "weir-web", "iat": now, "exp": now + 60, "jti": "l1", "sub": "ada",
+		"events": map[string]any{"http://schemas.openid.net/event/backchannel-logout": map[string]any{}}})
+	for _, c := range []struct {
+		name, method, token string
+		header              []string
+		want                int
+		after               int // what the console answers the person
+	}{
+		{"a link", http.MethodGet, token, nil, http.StatusNotFound, http.StatusOK},
+		{"no token", http.MethodPost, "", nil, http.StatusBadRequest, http.StatusOK},
+		{"an ID token", http.MethodPost, p.idp.Token(map[string]any{"aud": "weir-web", "sub": "ada"}), nil, http.StatusBadRequest, http.StatusOK},
+		{"a form that is too long", http.MethodPost, token + "&more=" + strings.Repeat("x", 64<<10), nil, http.StatusBadRequest, http.StatusOK},
+		{"another host", http.MethodPost, token, []string{"Host", "evil.example"}, http.StatusForbidden, http.StatusOK},
+		{"a logout token", http.MethodPost, token, nil, http.StatusOK, http.StatusUnauthorized},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), c.method, p.base+"/oauth/backchannel-logout", strings.NewReader("logout_token="+c.token))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		if c.header != nil {
+			r.Host = c.header[1]
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if status, _ := ada.ask(http.MethodGet, "/api/v1/overview"); resp.StatusCode != c.want || status != c.after {
+			t.Errorf("%s: %d, and the person gets %d", c.name, resp.StatusCode, status)
+		}
+		if c.want == http.StatusOK && resp.Header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: the answer may be cached", c.name)
+		}
 	}
 }

@@ -437,6 +437,7 @@ func (f *Server) Shutdown(ctx context.Context) error {
 	all.Wait()
 	try(f.gateway.Offices.Shutdown) // calls in flight may be at a Computer
 	f.callers.Close()
+	f.signIns.Close()
 	unlink(ctx, f.link)
 	if failed != nil {
 		f.log.Warn("some requests did not end", "err", failed)

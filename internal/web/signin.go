@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/access"
 	"github.com/weir-mcp/weir/internal/audit"
+	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/net/address"
@@ -35,7 +37,7 @@ func (f *Server) mountSignIns(mux *http.ServeMux, old, c *config.Config, auth *c
 	}
 	switch {
 	case auth.Login.Issuer != "":
-		front.Login = browserLogin{f.callers.Authenticator, auth.Login.Issuer}
+		front.Login = browserLogin{f.callers.Authenticator, auth.Login.Issuer, f.log}
 	case auth.Server.People == config.PeopleAccounts:
 		front.Login = accountLogin{f.callers}
 	}
@@ -44,7 +46,10 @@ func (f *Server) mountSignIns(mux *http.ServeMux, old, c *config.Config, auth *c
 		front.SignedIn = func(ctx context.Context) { f.gateway.Auditor.Operated(ctx, audit.SignIn, "", "", "", "console") }
 	}
 	if f.signIns == nil {
-		f.signIns = signin.New(signin.Options{SignIns: f.gateway.SignIns, Texts: f.gateway.SignIns.Texts(), Front: front})
+		f.signIns = signin.New(signin.Options{SignIns: f.gateway.SignIns, Texts: f.gateway.SignIns.Texts(), Front: front, Docs: cluster.Docs(f.cluster)})
+		if err := f.signIns.Follow(); err != nil {
+			f.log.Error("logouts that the provider tells other nodes are not seen", "err", err)
+		}
 	}
 	f.signIns.Apply(front)
 	if old != nil && slices.Contains(config.Diff(old, c).Other, "auth") {
@@ -54,6 +59,16 @@ func (f *Server) mountSignIns(mux *http.ServeMux, old, c *config.Config, auth *c
 	own := guard.New(checks)
 	mux.Handle(signin.Path, own.Wrap(f.callers.callback(f.signIns)))
 	mux.Handle(signin.LoginPath, own.Wrap(http.HandlerFunc(f.signIns.ServeLogin)))
+	if auth.Login.Issuer != "" {
+		hosts := guard.New(f.guardOptions(c, &config.Auth{}))
+		mux.HandleFunc("POST "+backchannelPath, func(w http.ResponseWriter, r *http.Request) {
+			if err := hosts.CheckHost(r); err != nil {
+				guard.Refuse(w, r, http.StatusForbidden, err)
+				return
+			}
+			f.backchannel(w, r)
+		})
+	}
 	if c.PublicURL == "" && f.listener != nil && !address.LoopbackAddr(f.listener.Addr()) {
 		base = "" // callers on other machines cannot open a page of this one
 	}
@@ -76,6 +91,7 @@ func (f *Server) loggedIn(public string) func(r *http.Request) (*identity.Identi
 type browserLogin struct {
 	callers *access.Authenticator
 	issuer  string
+	log     *slog.Logger
 }
 
 // Name implements signin.Login.
@@ -91,12 +107,21 @@ func (l browserLogin) Begin(ctx context.Context, redirect string) (address, stat
 }
 
 // Finish implements signin.Login.
-func (l browserLogin) Finish(ctx context.Context, memo identity.Secret, query url.Values) (*identity.Identity, error) {
+func (l browserLogin) Finish(ctx context.Context, memo identity.Secret, query url.Values) (who *identity.Identity, proof identity.Secret, err error) {
 	in, err := l.callers.FinishLogin(ctx, memo, query)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return in.Identity, nil
+	return in.Identity, in.Proof, nil
+}
+
+// End implements signin.Login.
+func (l browserLogin) End(ctx context.Context, proof identity.Secret, back string) string {
+	address, err := l.callers.EndLogin(ctx, proof, back)
+	if err != nil {
+		l.log.Warn("a person is signed out here and not at the issuer", "issuer", l.issuer, "err", err)
+	}
+	return address
 }
 
 // mountClientDocuments serves the documents by which authorization servers know weir (spec/signin §2).

@@ -1,6 +1,7 @@
 package authserver
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"slices"
@@ -87,37 +88,22 @@ func (x *exchange) logout() {
 	x.page(http.StatusOK, view{Title: "You are signed out", Text: "The client has no access to this gateway any more. You can close this page."})
 }
 
-// backchannel answers backchannelPath (OpenID Connect Back-Channel Logout): a session at the provider has ended.
-func (x *exchange) backchannel() error {
-	if x.p.People == nil {
-		return &refusal{http.StatusNotFound, "invalid_request", "people sign in with accounts of this gateway"}
-	}
-	form, err := x.posted()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := x.context()
-	defer cancel()
-	principal, session, err := x.p.People.LoggedOut(ctx, form.Get("logout_token"))
-	if err != nil {
-		x.log.Info("a logout token is refused", "err", err)
-		return refused("invalid_request", "the logout_token is not accepted")
+// LoggedOut ends what a session at the provider has started: the grants of the session, or all of a person if session is
+// "". The caller has checked that the provider says so.
+func (s *Server) LoggedOut(ctx context.Context, principal, session string) error {
+	p := s.policy.Load()
+	if p == nil || p.People == nil {
+		return nil
 	}
 	if principal == "" {
-		if _, ok, err := x.load(ctx, sessionPrefix+store.Hash(x.p.People.Name()+"\n"+session), &principal); err != nil {
+		_, ok, err := s.load(ctx, sessionPrefix+store.Hash(p.People.Name()+"\n"+session), &principal)
+		if err != nil || !ok { // no client has a session of it
 			return err
-		} else if !ok {
-			x.answer(http.StatusOK, map[string]any{}) // no client has a session of it
-			return nil
 		}
 	}
-	count, err := x.grants.endAll(ctx, principal, session)
-	if err != nil {
-		return err
+	count, err := s.grants.endAll(ctx, principal, session)
+	if err == nil && count > 0 {
+		s.o.Tell(identity.With(ctx, &identity.Identity{Principal: principal, Issuer: p.People.Name()}), LoggedOut, "by the provider")
 	}
-	if count > 0 {
-		x.o.Tell(identity.With(ctx, &identity.Identity{Principal: principal, Issuer: x.p.People.Name()}), LoggedOut, "by the provider")
-	}
-	x.answer(http.StatusOK, map[string]any{})
-	return nil
+	return err
 }

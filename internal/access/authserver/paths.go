@@ -11,8 +11,6 @@ const (
 	revokePath    = "/oauth/revoke"
 	keysPath      = "/oauth/jwks"
 	logoutPath    = "/oauth/logout"
-	// backchannelPath takes the logout tokens of the provider where people sign in.
-	backchannelPath = "/oauth/backchannel-logout"
 )
 
 // Paths of the metadata. The path of the issuer follows both.
@@ -24,5 +22,5 @@ const (
 // PagePaths are the paths that browsers open, and EndpointPaths those that programs ask.
 var (
 	PagePaths     = []string{authorizePath, signInPath, consentPath, logoutPath}
-	EndpointPaths = []string{tokenPath, pushPath, registerPath, revokePath, keysPath, backchannelPath}
+	EndpointPaths = []string{tokenPath, pushPath, registerPath, revokePath, keysPath}
 )

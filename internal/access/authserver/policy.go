@@ -52,9 +52,6 @@ type People interface {
 	// Again looks a person up by the refresh token. The error is ErrGone if the provider refuses, and another one
 	// if it cannot be asked.
 	Again(ctx context.Context, p Person) (*Person, error)
-	// LoggedOut checks a logout token of the provider and returns whose sessions end: a principal, the provider's
-	// name of a session, or both.
-	LoggedOut(ctx context.Context, token string) (principal, session string, err error)
 }
 
 // Policy says who may get tokens. Apply copies nothing of it; do not change it afterwards.

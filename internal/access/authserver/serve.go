@@ -71,8 +71,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.program("POST", x.register)
 	case path == revokePath:
 		x.program("POST", x.revoke)
-	case path == backchannelPath:
-		x.program("POST", x.backchannel)
 	default:
 		http.NotFound(w, r)
 	}

@@ -28,20 +28,19 @@ import (
 func TestMain(m *testing.M) { leak.Main(m) }
 
 const (
-	authorizePath   = "/oauth/authorize"
-	signInPath      = "/oauth/signin"
-	consentPath     = "/oauth/consent"
-	tokenPath       = "/oauth/token"
-	pushPath        = "/oauth/par"
-	registerPath    = "/oauth/register"
-	revokePath      = "/oauth/revoke"
-	keysPath        = "/oauth/jwks"
-	logoutPath      = "/oauth/logout"
-	backchannelPath = "/oauth/backchannel-logout"
-	base            = "https://weir.example"
-	appBack         = "https://app.example/back"
-	loopBack        = "http://127.0.0.1:4711/back"
-	secret          = "0123456789abcdef0123456789abcdef"
+	authorizePath = "/oauth/authorize"
+	signInPath    = "/oauth/signin"
+	consentPath   = "/oauth/consent"
+	tokenPath     = "/oauth/token"
+	pushPath      = "/oauth/par"
+	registerPath  = "/oauth/register"
+	revokePath    = "/oauth/revoke"
+	keysPath      = "/oauth/jwks"
+	logoutPath    = "/oauth/logout"
+	base          = "https://weir.example"
+	appBack       = "https://app.example/back"
+	loopBack      = "http://127.0.0.1:4711/back"
+	secret        = "0123456789abcdef0123456789abcdef"
 )
 
 // annsHash is the hash of the password "right" at the least cost.

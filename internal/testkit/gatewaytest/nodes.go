@@ -45,6 +45,7 @@ type Nodes struct {
 	Path string           // of the endpoint
 	More string           // of the configuration
 	UpAs string           // of the entry of the server
+	Auth string           // of the callers; "": ann, bob and ops have tokens
 
 	Programs string // further servers of mcpServers
 	Folders  bool   // each node has a folder with a configuration and its weir.lock
@@ -164,7 +165,11 @@ func (c *Nodes) Start(name string) *Node {
 	if !strings.Contains(more, "policy:") {
 		more += "policy: {rules: [{action: deny, tool: no_such_tool}]}\n"
 	}
-	text := more + fmt.Sprintf("mode: gateway\nauth: {tokens: [{name: ann, register: [helper], sha256: %x}, {name: bob, sha256: %x}, {name: ops, operator: true, sha256: %x}]}\nmcpServers: {up: {url: %q, required: true%s}%s}\n", sha256.Sum256([]byte(AnnToken)), sha256.Sum256([]byte(BobToken)), sha256.Sum256([]byte(OpsToken)), c.Up.URL+"/mcp", c.UpAs, c.Programs)
+	auth := c.Auth
+	if auth == "" {
+		auth = fmt.Sprintf("{tokens: [{name: ann, register: [helper], sha256: %x}, {name: bob, sha256: %x}, {name: ops, operator: true, sha256: %x}]}", sha256.Sum256([]byte(AnnToken)), sha256.Sum256([]byte(BobToken)), sha256.Sum256([]byte(OpsToken)))
+	}
+	text := more + fmt.Sprintf("mode: gateway\nauth: %s\nmcpServers: {up: {url: %q, required: true%s}%s}\n", auth, c.Up.URL+"/mcp", c.UpAs, c.Programs)
 	path := "weir.yaml"
 	if c.Folders {
 		path = filepath.Join(c.t.TempDir(), path)

@@ -16,15 +16,16 @@ export async function who() {
   return login;
 }
 
-// signIn sends the browser to the issuer, which sends it back to this page.
-export async function signIn() {
-  const response = await fetch('login', { method: 'POST' }).catch(() => undefined);
+// signIn and signOut return the page of the issuer, which sends the browser back to this page; signOut none if it has none.
+export const signIn = () => sign('POST');
+export const signOut = () => sign('DELETE');
+
+async function sign(method) {
+  const response = await fetch('login', { method, headers: { 'Weir-Login': login.token ?? '' } }).catch(() => undefined);
   const said = await response?.json().catch(() => undefined);
   if (!response?.ok) throw new Refused(response?.status ?? 0, said?.error?.message ?? 'weir does not answer.');
-  location.assign(said.address);
+  return said.address;
 }
-
-export const signOut = () => fetch('login', { method: 'DELETE', headers: { 'Weir-Login': login.token ?? '' } });
 
 // credentials are the headers of a request: of the token of this tab, else of the login.
 export function credentials() {

@@ -178,8 +178,12 @@ byId('login').addEventListener('submit', (event) => {
 });
 // All that was seen with the token goes with it.
 byId('forget').addEventListener('click', () => { token.set(''); forgetTries(); location.reload(); });
-byId('sign-in').addEventListener('click', () => run(signIn));
-byId('sign-out').addEventListener('click', async () => { await signOut(); forgetTries(); location.reload(); });
+byId('sign-in').addEventListener('click', () => run(async () => location.assign(await signIn())));
+byId('sign-out').addEventListener('click', async () => {
+  const next = await signOut().catch(() => '');
+  forgetTries();
+  next ? location.assign(next) : location.reload();
+});
 byId('node').addEventListener('change', (event) => location.assign(`${location.pathname}${event.target.value ? `?node=${encodeURIComponent(event.target.value)}` : ''}${context.route.page === 'home' ? '' : link(context.route.page)}`));
 byId('operate').addEventListener('click', () => context.operate());
 byId('operator-cancel').addEventListener('click', () => byId('operator').close());
