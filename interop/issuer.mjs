@@ -17,6 +17,7 @@ const provider = new Provider(issuer, {
   claims: { openid: ['sub'], groups: ['groups'] },
   conformIdTokenClaims: false, // claims of scopes are in the ID token, as most providers have them
   clients: [{ client_id: 'known', redirect_uris: ['http://127.0.0.1:9/callback'], token_endpoint_auth_method: 'none', application_type: 'native', grant_types: ['authorization_code', 'refresh_token'] }, ...clients],
+  fetch: (url, { dispatcher, ...options }) => fetch(url, options), // logout tokens go to weir on this machine, which its own one refuses
   clientDefaults: { id_token_signed_response_alg: 'ES256' },
   findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id, groups: ['staff'] }) }),
   pkce: { required: () => true },
@@ -27,6 +28,7 @@ const provider = new Provider(issuer, {
   features: {
     registration: { enabled: true },
     revocation: { enabled: true },
+    backchannelLogout: { enabled: true },
     resourceIndicators: {
       enabled: true,
       defaultResource: () => undefined,
@@ -44,6 +46,8 @@ provider.on('grant.success', ({ oidc }) => log(`granted ${oidc.params.grant_type
 provider.on('grant.error', (ctx, error) => log(`refused ${ctx.oidc.params?.grant_type}: ${error.message}: ${error.error_description} ${error.error_detail ?? ''}`));
 provider.on('authorization.error', (_, error) => log(`refused an authorization: ${error.message}: ${error.error_description}`));
 provider.on('server_error', (_, error) => log(error.stack));
+provider.on('backchannel.success', (_, client) => log(`told ${client.clientId} of a logout`));
+provider.on('backchannel.error', (_, error, client) => log(`could not tell ${client.clientId} of a logout: ${error.message}`));
 provider.on('refresh_token.destroyed', () => log('destroyed'));
 provider.on('grant.revoked', () => log('revoked'));
 provider.listen(port, '127.0.0.1');

@@ -10,7 +10,7 @@ import { pythonServers, setup } from './setup.mjs';
 
 // The drivers, those first that take longest, so that two lanes end at about the same time.
 const together = [
-  'conformance-client', 'conformance', 'clients', 'programs', 'matrix', 'cluster', 'packages', 'hosts', 'console-nodes', 'clients-controls', 'identity', 'signin-server', 'smcp', 'socketio',
+  'conformance-client', 'conformance', 'clients', 'programs', 'matrix', 'cluster', 'packages', 'hosts', 'console-nodes', 'clients-controls', 'identity', 'signin-server', 'signin-clients', 'smcp', 'socketio',
   'console', 'console-pages', 'browser', 'connect', 'http2', 'context', 's2sp', 'tables', 'traces', 'restart',
 ];
 

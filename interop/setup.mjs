@@ -51,6 +51,7 @@ export async function setup() {
     once('Python a2c-smcp, newest', join(work, 'pythona2c4', 'bin', 'python'), ['clients/requirements-a2c4.txt'], python('a2c4')),
     once('Python S2SP', join(work, 'pythons2sp', 'bin', 'python'), ['clients/requirements-s2sp.txt'], python('s2sp')),
     once('Python readers of Arrow', join(work, 'pythontables', 'bin', 'python'), ['clients/requirements-tables.txt'], python('tables')),
+    once('Python fastmcp', join(work, 'pythonfastmcp', 'bin', 'python'), ['clients/requirements-fastmcp.txt'], python('fastmcp')),
     once('Python OTLP', join(work, 'pythonotlp', 'bin', 'python'), ['clients/requirements-otlp.txt'], python('otlp')),
     setupUV(),
     once('Go conformance client', conformanceClient, ['peers/go.mod', 'peers/go.sum'], () =>

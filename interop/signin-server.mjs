@@ -20,10 +20,10 @@ import { setup } from './setup.mjs';
 const browser = [node22(), join(here, 'clients', 'browse.mjs')];
 
 // hash is of the password any, at the least cost that weir takes.
-const hash = '$argon2id$v=19$m=8192,t=1,p=1$MDEyMzQ1Njc4OWFiY2RlZg$6z8WQ/pxewjS0zBjgaasgjGAB0Bl9XLRIZ71t8EZsig';
+export const hash = '$argon2id$v=19$m=8192,t=1,p=1$MDEyMzQ1Njc4OWFiY2RlZg$6z8WQ/pxewjS0zBjgaasgjGAB0Bl9XLRIZ71t8EZsig';
 
 // startServer starts a weir that signs clients in itself.
-async function startServer(weir, name, auth, more = {}) {
+export async function startServer(weir, name, auth, more = {}) {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   const home = join(scratch, name);

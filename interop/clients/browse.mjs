@@ -1,12 +1,14 @@
 // A browser without a screen: it keeps cookies, follows redirects and sends forms, as a person who signs in and agrees.
 //
-//   node browse.mjs ADDRESS      prints the URL at which the browser comes back to the client
+//   node browse.mjs ADDRESS         prints the URL at which the browser comes back to the client
+//   node browse.mjs ADDRESS open    opens it, as soon as the client listens there
+import { setTimeout as sleep } from 'node:timers/promises';
+
 const person = { login: 'ada', name: 'ada', password: 'any' };
 
-// browse goes from an address of an issuer to the client's redirect URI, and returns where that is, with its query.
-export async function browse(address) {
-  const back = new URL(address).searchParams.get('redirect_uri');
-  const cookies = new Map();
+// browse goes from an address of an issuer to the client's redirect URI, and returns where that is, with its query. cookies are
+// those of a browser that has been there before.
+export async function browse(address, { cookies = new Map(), back = new URL(address).searchParams.get('redirect_uri') } = {}) {
   let [at, form] = [address, undefined];
   for (let steps = 0; steps < 20; steps++) {
     const response = await fetch(at, {
@@ -31,11 +33,20 @@ export async function browse(address) {
       const name = /name="([^"]*)"/.exec(input)?.[1];
       form.set(name, person[name] ?? /value="([^"]*)"/.exec(input)?.[1] ?? '');
     }
-    const button = /<button[^>]*name="([^"]*)" value="([^"]*)"/.exec(page); // the first one agrees
-    if (button) form.set(button[1], button[2]);
+    const button = /<button[^>]* name="[^>]*>/.exec(page)?.[0]; // the first one agrees
+    if (button) form.set(/ name="([^"]*)"/.exec(button)[1], / value="([^"]*)"/.exec(button)[1]);
     at = new URL(action.replaceAll('&amp;', '&'), at).href;
   }
   throw new Error(`the issuer does not come back to ${back}: the browser is at ${at}`);
 }
 
-if (process.argv[1].endsWith('browse.mjs')) console.log(await browse(process.argv[2]));
+async function open(address) {
+  for (const end = Date.now() + 10_000; ; await sleep(50)) {
+    try { return await (await fetch(address)).text(); } catch (error) { if (Date.now() > end) throw error; }
+  }
+}
+
+if (process.argv[1].endsWith('browse.mjs')) {
+  const back = await browse(process.argv[2]);
+  console.log(process.argv[3] === 'open' ? await open(back) : back);
+}
