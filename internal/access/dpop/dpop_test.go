@@ -94,6 +94,31 @@ func TestKeyAsText(t *testing.T) {
 	}
 }
 
+// TestExamplesOfTheRFC has the proofs of RFC 9449 §4.1 and §7.1, at their time, with the key of their thumbprint.
+func TestExamplesOfTheRFC(t *testing.T) {
+	const (
+		head       = "eyJ0eXAiOiJkcG9wK2p3dCIsImFsZyI6IkVTMjU2IiwiandrIjp7Imt0eSI6IkVDIiwieCI6Imw4dEZyaHgtMzR0VjNoUklDUkRZOXpDa0RscEJoRjQyVVFVZldWQVdCRnMiLCJ5IjoiOVZFNGpmX09rX282NHpiVFRsY3VOSmFqSG10NnY5VERWclUwQ2R2R1JEQSIsImNydiI6IlAtMjU2In19."
+		atServer   = head + "eyJqdGkiOiItQndDM0VTYzZhY2MybFRjIiwiaHRtIjoiUE9TVCIsImh0dSI6Imh0dHBzOi8vc2VydmVyLmV4YW1wbGUuY29tL3Rva2VuIiwiaWF0IjoxNTYyMjYyNjE2fQ.2-GxA6T8lP4vfrg8v-FdWP0A0zdrj8igiMLvqRMUvwnQg4PtFLbdLXiOSsX0x7NVY-FNyJK70nfbV37xRZT3Lg"
+		atResource = head + "eyJqdGkiOiJlMWozVl9iS2ljOC1MQUVCIiwiaHRtIjoiR0VUIiwiaHR1IjoiaHR0cHM6Ly9yZXNvdXJjZS5leGFtcGxlLm9yZy9wcm90ZWN0ZWRyZXNvdXJjZSIsImlhdCI6MTU2MjI2MjYxOCwiYXRoIjoiZlVIeU8ycjJaM0RaNTNFc05yV0JiMHhXWG9hTnk1OUlpS0NBcWtzbVFFbyJ9.2oW9RP35yRqzhrtNP86L-Ey71EOptxRimPPToA1plemAgR6pxHF8y6-yqyVnmcw6Fy1dqd-jfxSYoMxhAJpLjA"
+		thumbprint = "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"
+		access     = "Kz~8mXK1EalYznwH-LC-1fBAo.4Ljp~zsPE_NeO.gxU"
+	)
+	v := dpop.NewVerifier(dpop.Options{
+		Now:  func() time.Time { return time.Unix(1562262620, 0) },
+		Once: func(context.Context, string, time.Duration) (bool, error) { return true, nil },
+	})
+	if got, err := v.Check(t.Context(), header(atServer), dpop.Expect{Method: "POST", URL: "https://server.example.com/token"}); err != nil || got != thumbprint {
+		t.Errorf("at the authorization server: %q, %v", got, err)
+	}
+	want := dpop.Expect{Method: "GET", URL: "https://resource.example.org/protectedresource", Token: access, Thumbprint: thumbprint}
+	if _, err := v.Check(t.Context(), header(atResource), want); err != nil {
+		t.Errorf("at the resource: %v", err)
+	}
+	if want.Token = access + "x"; second(v.Check(t.Context(), header(atResource), want)) == nil {
+		t.Error("the proof is good for another token")
+	}
+}
+
 // TestProofsThatAreRefused has a proof for each clause of RFC 9449 §4.3.
 func TestProofsThatAreRefused(t *testing.T) {
 	in(t, dpop.Options{}, func(t *testing.T, v *dpop.Verifier) {
