@@ -1,7 +1,8 @@
 // The official MCP conformance suite against the Go SDK's conformance server: directly, then through weir's passthrough
 // /mcps/conf/mcp, then at the gateway's own /mcp in plain mode. Nothing may change at the passthrough, so the results must be the
 // same check by check; at /mcp each check that differs is explained. A check that fails on both sides is the server's own business.
-// The scenarios of the Tasks extension, which that server lacks, run against tasks-server.mjs in the same three ways.
+// The scenarios of the extensions for tasks and skills, which that server lacks, run against tasks-server.mjs and skills-server.mjs
+// in the same three ways.
 //
 //   node interop/conformance.mjs --weir bin/weir     all, compared
 //   node interop/conformance.mjs                     the direct run only, held against the counts it is known to have
@@ -138,6 +139,7 @@ export async function conformance({ weir }) {
     if (weir && front[name]) await report.check(`${name} at /mcp: equal check by check, ${Object.keys(front[name]).length} explained`, () => atFront(weir, name, args, stateless, direct));
   }
   await tasks(report, weir);
+  await skills(report, weir);
   if (weir) for (const crossing of crossings) await cross(report, weir, crossing);
   return report.close();
 }
@@ -174,7 +176,7 @@ async function atFront(weir, name, args, stateless, direct) {
 const taskScenarios = [
   'lifecycle', 'capability-negotiation', 'wire-fields', 'request-state-removal', 'mrtr-input', 'request-headers', 'dispatch-and-envelope', 'status-notifications',
   'required-task-error', 'mrtr-composition',
-];
+].map((name) => `tasks-${name}`);
 const noTasksAtFront = Object.entries({
   'capability-negotiation': ['sep-2663-tasks-methods-non-declaring', 'tasks-extension-advertised', 'tasks-per-request-meta-opt-in'],
   'dispatch-and-envelope': ['sep-2663-durable-create-strong-consistency', 'sep-2663-tasks-get-invalid-task-id-32602', 'tasks-server-directed-creation-no-hint'],
@@ -190,12 +192,12 @@ const noTasksAtFront = Object.entries({
   'wire-fields': ['tasks-no-early-ttl-expiry', 'tasks-no-related-task-meta-on-inlined-result', 'tasks-wire-field-renames'],
 }).flatMap(([scenario, checks]) => checks.map((check) => `server-tasks-${scenario} / ${check}`));
 
-// taskRun runs the scenarios of tasks, all at once, and returns the status of each check.
-async function taskRun(label, url) {
+// extensionRun runs scenarios, all at once, and returns the status of each check.
+async function extensionRun(label, url, scenarios) {
   const output = join(scratch, 'conformance', label);
   rmSync(output, { recursive: true, force: true });
-  await Promise.all(taskScenarios.map((scenario) => run(`suite-${label}-${scenario}`, node22(), [
-    module('@modelcontextprotocol', 'conformance', 'dist', 'index.js'), 'server', '--url', url, '--scenario', `tasks-${scenario}`, '--output-dir', output,
+  await Promise.all(scenarios.map((scenario) => run(`suite-${label}-${scenario}`, node22(), [
+    module('@modelcontextprotocol', 'conformance', 'dist', 'index.js'), 'server', '--url', url, '--scenario', scenario, '--output-dir', output,
   ], { mayFail: true, limit: 120_000 })));
   return statusesIn(output);
 }
@@ -209,7 +211,7 @@ async function tasks(report, weir) {
   await answering(url, server);
   const failing = (statuses) => [...statuses].filter(([, { status }]) => status === 'FAILURE').map(([key]) => key).sort();
   const direct = await report.check('Tasks direct: 44 passed, 1 skipped', async () => {
-    const statuses = await taskRun('tasks-direct', url);
+    const statuses = await extensionRun('tasks-direct', url, taskScenarios);
     const count = (status) => [...statuses.values()].filter((check) => check.status === status).length;
     expect(count('SUCCESS') === 44 && count('SKIPPED') === 1 && statuses.size === 45, `${count('SUCCESS')} passed, ${count('SKIPPED')} skipped of ${statuses.size}; failed: ${failing(statuses).join(', ')}`);
     return statuses;
@@ -217,17 +219,47 @@ async function tasks(report, weir) {
   if (weir && direct) {
     const gateway = await startWeir(weir, 'weir-tasks', { mode: 'plain', tasks: { wait: '1s' }, mcpServers: { conf: { type: 'http', url } } });
     await report.check('Tasks through weir: equal check by check', async () => {
-      const differences = compare(direct, await taskRun('tasks-weir', gateway.at('conf')));
+      const differences = compare(direct, await extensionRun('tasks-weir', gateway.at('conf'), taskScenarios));
       expect(differences.length === 0, `${differences.length} checks differ\n${differences.join('\n')}`);
     });
     await report.check(`Tasks at /mcp: ${noTasksAtFront.length} checks fail, which need a task that the agent sees`, async () => {
       const names = await plainNames(gateway.url, 'conf');
       try {
-        const through = await taskRun('tasks-front', names.url);
+        const through = await extensionRun('tasks-front', names.url, taskScenarios);
         expectEqual(failing(through), noTasksAtFront, 'failures');
       } finally {
         names.stop();
       }
+    });
+    await gateway.stop();
+  }
+  await stop(server);
+}
+
+const skillScenarios = ['directory', 'enumeration', 'manifest'].map((name) => `sep-2640-skills-${name}`);
+
+// skills runs the scenarios of the Skills extension: nothing fails directly, and the passthrough changes nothing. The gateway's own
+// /mcp does not declare the extension, so the suite skips every check there.
+async function skills(report, weir) {
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const server = start('skills-server', node22(), [join(here, 'skills-server.mjs'), String(port)]);
+  await answering(url, server);
+  const count = (statuses, status) => [...statuses.values()].filter((check) => check.status === status).length;
+  const direct = await report.check('Skills direct: 45 passed', async () => {
+    const statuses = await extensionRun('skills-direct', url, skillScenarios);
+    expect(count(statuses, 'SUCCESS') === 45 && statuses.size === 45, `${count(statuses, 'SUCCESS')} passed of ${statuses.size}`, [...statuses].filter(([, { status }]) => status !== 'SUCCESS'));
+    return statuses;
+  });
+  if (weir && direct) {
+    const gateway = await startWeir(weir, 'weir-skills', { mode: 'plain', mcpServers: { conf: { type: 'http', url } } });
+    await report.check('Skills through weir: equal check by check', async () => {
+      const differences = compare(direct, await extensionRun('skills-weir', gateway.at('conf'), skillScenarios));
+      expect(differences.length === 0, `${differences.length} checks differ\n${differences.join('\n')}`);
+    });
+    await report.check('Skills at /mcp: all skipped, as weir does not declare the extension', async () => {
+      const front = await extensionRun('skills-front', gateway.url, skillScenarios);
+      expect(count(front, 'SKIPPED') === front.size && front.size > 0, `${count(front, 'SKIPPED')} of ${front.size} are skipped`);
     });
     await gateway.stop();
   }

@@ -1,20 +1,12 @@
 // An MCP server of 2026-07-28 with the Tasks extension, made for the scenarios tasks-* of the official suite, whose tools it has:
 // node tasks-server.mjs PORT. It answers with JSON, keeps no sessions and has nothing else.
 import { randomUUID } from 'node:crypto';
-import { createServer } from 'node:http';
+import { meta, Refused, serve } from './modern-server.mjs';
 
 const extension = 'io.modelcontextprotocol/tasks';
-const meta = (name) => `io.modelcontextprotocol/${name}`;
 const text = (said, more = {}) => ({ content: [{ type: 'text', text: said }], ...more });
 const ask = (message, name) => ({ method: 'elicitation/create', params: { mode: 'form', message, requestedSchema: { type: 'object', properties: { [name]: { type: name === 'confirm' ? 'boolean' : 'string' } }, required: [name] } } });
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
-
-class Refused extends Error {
-  constructor(code, message, data) {
-    super(message);
-    Object.assign(this, { code, data });
-  }
-}
 
 const wantsTasks = () => new Refused(-32021, 'the client must declare the Tasks extension', { requiredCapabilities: { extensions: { [extension]: {} } } });
 
@@ -137,28 +129,9 @@ function checked(headers, { method, params = {} }) {
   }
 }
 
-const statuses = { '-32020': 400, '-32021': 400, '-32601': 404 };
-
-createServer(async (request, response) => {
-  const parts = [];
-  for await (const part of request) parts.push(part);
-  let message;
-  try {
-    message = JSON.parse(Buffer.concat(parts));
-  } catch {
-    return response.writeHead(request.method === 'POST' ? 400 : 405).end();
-  }
-  if (message.id === undefined) return response.writeHead(202).end();
-  const answer = { jsonrpc: '2.0', id: message.id };
-  try {
-    const { method, params = {} } = message;
-    if (!Object.hasOwn(methods, method)) throw new Refused(-32601, `no method ${method}`);
-    checked(request.headers, message);
-    const declared = params._meta?.[meta('clientCapabilities')]?.extensions?.[extension] !== undefined;
-    if (method.startsWith('tasks/') && !declared) throw wantsTasks();
-    answer.result = await methods[method](params, declared);
-  } catch ({ code = -32603, message: said, data }) {
-    answer.error = { code, message: said, data };
-  }
-  return response.writeHead(statuses[answer.error?.code] ?? 200, { 'content-type': 'application/json' }).end(JSON.stringify(answer));
-}).listen(Number(process.argv[2]), '127.0.0.1');
+serve(process.argv[2], methods, (headers, message) => {
+  checked(headers, message);
+  const declared = message.params?._meta?.[meta('clientCapabilities')]?.extensions?.[extension] !== undefined;
+  if (message.method.startsWith('tasks/') && !declared) throw wantsTasks();
+  return declared;
+});
