@@ -7,6 +7,7 @@
 // In the scenarios of auth/ weir signs in at the suite's server (clients/weir-auth.mjs). notRun says what is left out, and why.
 import { mkdirSync, rmSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
+import { cell, sameAsPage } from './figures.mjs';
 import { compare, statusesIn } from './conformance.mjs';
 import { expect, expectEqual, here, main, module, node22, Report, run, scratch, tail, work, Wrong } from './harness.mjs';
 import { conformanceClient, setup } from './setup.mjs';
@@ -113,6 +114,7 @@ export async function conformanceAsClient({ weir }) {
   });
   rmSync(join(work, 'runs', 'weir-auth'), { recursive: true, force: true }); // the homes of an earlier run
   const examined = examinations(weir);
+  const found = {}; // cells of the page by scenario
   for (const [revision, names] of Object.entries(scenarios)) {
     for (const scenario of names) {
       const direct = revision === 'extension' ? new Map() : await report.check(`${revision} ${scenario}, the example client: all checks hold`, async () => {
@@ -126,6 +128,7 @@ export async function conformanceAsClient({ weir }) {
       await report.check(`${revision} ${scenario}, weir: ${exception ? `the same except ${exception.checks.length}: ${exception.why}` : 'the same'}`, async () => {
         expect(direct, 'there is nothing to compare with');
         const through = await examined('weir', revision, scenario);
+        Object.assign(found[scenario] ??= {}, { [`direct ${revision}`]: cell(direct), [`weir ${revision}`]: cell(through) });
         totals.weir += good(through);
         // weir declares capabilities that the example client does not, and passes the checks that this brings.
         for (const [id, value] of through) if (!direct.has(id) && value.status === 'SUCCESS') through.delete(id);
@@ -136,6 +139,13 @@ export async function conformanceAsClient({ weir }) {
         expect(differences.length === (exception?.checks.length ?? 0), `only ${differences.length} checks differ: tell so in explained`);
       });
     }
+  }
+  if (weir) {
+    await report.check('the figures of docs/conformance.md', () => sameAsPage('Clients', Object.keys(found).sort().map((scenario) => {
+      const of = (name) => found[scenario][name] ?? '–';
+      const revision = of('weir 2025-03-26') === '–' ? '2025-11-25' : '2025-03-26';
+      return [scenario, of(`direct ${revision}`), of(`weir ${revision}`), of('direct 2026-07-28'), found[scenario]['weir extension'] ?? of('weir 2026-07-28')];
+    })));
   }
   console.log(`# ${totals.direct} checks hold for the example client${weir ? `, ${totals.weir} for weir; ${totals.failed} do not and are explained` : ''}`);
   return report.close();

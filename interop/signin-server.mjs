@@ -12,6 +12,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, everythingStdio, expect, freePort, here, main, module, node22, Report, run, scratch, start, startWeir, tail, textOf, Wrong } from './harness.mjs';
 import { Browser } from './chromium.mjs';
 import { statusesIn } from './conformance.mjs';
+import { byScenario, cell, sameAsPage } from './figures.mjs';
 import { browse } from './clients/browse.mjs';
 import { aloneIn } from './clients/sign-in.mjs';
 import { startIssuer } from './identity.mjs';
@@ -76,6 +77,7 @@ async function suite(report, weir) {
     const statuses = [...statusesIn(output)];
     const failed = statuses.filter(([, { status }]) => status !== 'SUCCESS');
     expect(statuses.length >= 2 && failed.length === 0, `${statuses.length} checks, not all pass`, failed);
+    sameAsPage('Authorization servers', [...byScenario(statuses)].sort().map(([scenario, checks]) => [scenario, cell(checks)]));
   });
   await gateway.stop();
 }

@@ -362,3 +362,50 @@ func TestAccountsAtTheConsole(t *testing.T) {
 		t.Errorf("a code works twice: %d", resp.StatusCode)
 	}
 }
+
+// TestFormsOfOtherPages: a page of another origin sends no form of the authorization server, although the browser has the
+// person's cookies, and its programs are asked for from any page. Without auth.server there is none of it.
+func TestFormsOfOtherPages(t *testing.T) {
+	s := startSigner(t, "")
+	client := s.register("https://app.example/back")
+	q := url.Values{
+		"client_id": {client}, "redirect_uri": {"https://app.example/back"}, "response_type": {"code"}, "code_challenge": {issuers.Challenge(rand.Text() + rand.Text())},
+		"code_challenge_method": {"S256"}, "resource": {s.base + "/mcp"}, "state": {"st"},
+	}
+	_, page := s.open("GET", "/oauth/authorize?"+q.Encode(), nil)
+	send := func(path, origin string, form url.Values) int {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), "POST", s.base+path, strings.NewReader(form.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Origin", origin)
+		resp, err := s.browser.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	password := url.Values{"request": {s.hidden(page)}, "name": {"ann"}, "password": {annsPassword}}
+	for _, origin := range []string{"https://evil.example", "null", strings.Replace(s.base, "127.0.0.1", "localhost", 1), "http://127.0.0.1:1"} {
+		for _, path := range []string{"/oauth/signin", "/oauth/consent", "/oauth/logout"} {
+			if status := send(path, origin, password); status != http.StatusForbidden {
+				t.Errorf("%s from %s: %d", path, origin, status)
+			}
+		}
+	}
+	if status := send("/oauth/token", "https://evil.example", url.Values{"grant_type": {"authorization_code"}, "client_id": {client}, "code": {"x"}}); status != http.StatusBadRequest {
+		t.Errorf("a program in a page: %d", status)
+	}
+	if status := send("/oauth/signin", s.base, password); status != http.StatusOK {
+		t.Errorf("the own page: %d", status)
+	}
+	p := startProtected(t)
+	for _, path := range []string{"/oauth/authorize", "/oauth/token", "/oauth/register", "/oauth/jwks", "/oauth/logout", "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"} {
+		if resp, _ := p.do("GET", path, "", ""); resp.StatusCode != http.StatusNotFound {
+			t.Errorf("%s without auth.server: %d", path, resp.StatusCode)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -222,4 +224,27 @@ func TestPushedRequests(t *testing.T) {
 			t.Errorf("%s: %v", name, a)
 		}
 	}
+}
+
+// TestDocumentThatDoesNotCome: a publisher that does not answer keeps a person waiting for 5 seconds.
+func TestDocumentThatDoesNotCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.o.Network = egress.Network{
+			Lookup: func(context.Context, string) ([]netip.Addr, error) {
+				return []netip.Addr{netip.MustParseAddr("93.184.216.34")}, nil
+			},
+			Dial: func(context.Context, string, string) (net.Conn, error) {
+				time.Sleep(time.Minute)
+				return nil, errors.New("no answer")
+			},
+		}
+		w.s = w.node()
+		began := time.Now()
+		rec := w.ask("GET", base+authorizePath+"?"+request("https://client.example/slow", appBack, newVerifier()).Encode(), nil)
+		if took := time.Since(began); rec.Code != http.StatusBadRequest || took > 5*time.Second {
+			t.Errorf("%d after %v", rec.Code, took)
+		}
+		time.Sleep(time.Minute) // the dial ends
+	})
 }

@@ -164,3 +164,30 @@ func TestDocumentsAreSealed(t *testing.T) {
 		}
 	}
 }
+
+// TestDeeds: each step of a person and of a client is told, with the person's name.
+func TestDeeds(t *testing.T) {
+	w := newWorld(t, nil)
+	id := w.registered(`{"redirect_uris": ["https://app.example/back"]}`)
+	v := newVerifier()
+	consent := w.hidden(w.enter(w.passwordPage(request(id, appBack, v)), "right"))
+	w.ask("POST", base+consentPath, map[string][]string{"request": {consent}, "decision": {"deny"}})
+	back := w.browse(request(id, appBack, v, "scope", "mcp openid"))
+	a := w.exchange(id, appBack, v, back)
+	b := w.refresh(id, a.text("refresh_token"))
+	w.post(revokePath, map[string][]string{"client_id": {id}, "token": {b.text("refresh_token")}})
+	w.exchange(id, appBack, v, back)
+	c := w.signedIn("mcp openid")
+	w.ask("GET", base+logoutPath+"?id_token_hint="+c.text("id_token"), nil)
+	told := strings.Join(w.told, ", ")
+	for _, deed := range []authserver.Deed{
+		authserver.SignedIn, authserver.Consented, authserver.Denied, authserver.Issued, authserver.Renewed, authserver.Revoked, authserver.Reused, authserver.LoggedOut,
+	} {
+		if !strings.Contains(told, string(deed)+" account:ann") {
+			t.Errorf("%q is not told: %s", deed, told)
+		}
+	}
+	if !strings.Contains(told, string(authserver.Registered)) {
+		t.Errorf("a registration is not told: %s", told)
+	}
+}
