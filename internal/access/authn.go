@@ -123,8 +123,9 @@ type state struct {
 // issuer is an Issuer with its keys.
 type issuer struct {
 	Issuer
-	keys *keySet
-	asks source // for introspection
+	keys    *keySet
+	asks    source // for introspection
+	keyless bool   // it signs nothing that weir reads: its keys are not fetched ahead
 }
 
 // verified is a token whose signature and claims are good. The audience and the certificate are
@@ -188,7 +189,8 @@ func (a *Authenticator) Apply(p Policy) {
 			s.asked = append(s.asked, known)
 		}
 		if p.Login != nil && p.Login.Issuer == i.Name {
-			s.login = &login{Login: *p.Login, from: known, ring: &a.keys, asks: a.o.source(i.Issuer, i.JWKS)}
+			s.login = &login{Login: *p.Login, from: known, ring: &a.keys, asks: a.o.source(i.Issuer, append([]string{i.JWKS}, p.Login.UserInfo...)...)}
+			known.keyless = len(p.Login.UserInfo) > 0
 		}
 	}
 	if p.Own != nil {

@@ -160,7 +160,8 @@ func groupsMissing(claims map[string]any, name string) bool {
 }
 
 // claimAt returns a claim by its name, or by a path of names with dots. A claim whose own name has
-// dots, such as https://weir.example/groups, comes first.
+// dots, such as https://weir.example/groups, comes first. The path through a list of objects leads to
+// the list of their members.
 func claimAt(claims map[string]any, path string) any {
 	if v, ok := claims[path]; ok {
 		return v
@@ -169,11 +170,19 @@ func claimAt(claims map[string]any, path string) any {
 	if !ok {
 		return nil
 	}
-	inner, _ := claims[name].(map[string]any)
-	if inner == nil {
-		return nil
+	switch inner := claims[name].(type) {
+	case map[string]any:
+		return claimAt(inner, rest)
+	case []any:
+		var all []any
+		for _, item := range inner {
+			if object, ok := item.(map[string]any); ok {
+				all = append(all, claimAt(object, rest))
+			}
+		}
+		return all
 	}
-	return claimAt(inner, rest)
+	return nil
 }
 
 // claimHas reports whether a claim is a value, or a list with it.

@@ -206,17 +206,14 @@ func (s source) do(r *http.Request) ([]byte, http.Header, error) {
 			Error string `json:"error"`
 		}
 		_ = json.Unmarshal(body, &oauth)
-		if oauth.Error != "" {
-			return nil, nil, &answerError{r.URL.Redacted(), resp.StatusCode, oauth.Error}
-		}
-		return nil, nil, fmt.Errorf("%s: status %d", r.URL.Redacted(), resp.StatusCode)
+		return nil, nil, &answerError{r.URL.Redacted(), resp.StatusCode, oauth.Error}
 	case len(body) > maxDocument:
 		return nil, nil, fmt.Errorf("%s: the answer is over %d bytes", r.URL.Redacted(), maxDocument)
 	}
 	return body, resp.Header, nil
 }
 
-// answerError is a refusal of an issuer (RFC 6749 §5.2).
+// answerError is a refusal of an issuer, with the code of RFC 6749 §5.2 if it has one.
 type answerError struct {
 	address string
 	status  int
@@ -224,6 +221,9 @@ type answerError struct {
 }
 
 func (e *answerError) Error() string {
+	if e.code == "" {
+		return fmt.Sprintf("%s: status %d", e.address, e.status)
+	}
 	return fmt.Sprintf("%s: status %d, %.80q", e.address, e.status, e.code)
 }
 

@@ -42,7 +42,9 @@ func (r *keyRing) follow(issuers map[string]*issuer) {
 		set := r.sets[id]
 		if set == nil {
 			set = &keySet{ring: r, name: i.Name, issuer: i.Issuer.Issuer, url: i.JWKS, from: r.o.source(i.Issuer.Issuer, i.JWKS)}
-			fresh = append(fresh, set)
+			if !i.keyless {
+				fresh = append(fresh, set)
+			}
 		}
 		sets[id], i.keys = set, set
 	}

@@ -25,6 +25,9 @@ type Login struct {
 	ClientID, ClientSecret string
 	// Scopes are asked for in addition to openid.
 	Scopes []string
+	// UserInfo are URLs that say who the person of an access token is, for an issuer without ID tokens: the claims, and
+	// lists that become claims by the last name of their path. openid is not asked for then.
+	UserInfo []string
 }
 
 // loginMetadata is the part of an issuer's metadata that a login needs.
@@ -97,7 +100,7 @@ func (a *Authenticator) BeginLogin(ctx context.Context, redirect string, wish Lo
 	q := u.Query()
 	for name, value := range map[string]string{
 		"response_type": "code", "client_id": l.ClientID, "redirect_uri": redirect, "state": b.State, "nonce": m.Nonce,
-		"scope":          strings.Join(append([]string{"openid"}, l.Scopes...), " "),
+		"scope":          strings.Join(l.asked(), " "),
 		"code_challenge": issuers.Challenge(m.Verifier), "code_challenge_method": "S256",
 	} {
 		q.Set(name, value)
@@ -137,18 +140,35 @@ func (a *Authenticator) FinishLogin(ctx context.Context, text identity.Secret, q
 	answer, err := l.exchange(ctx, meta, url.Values{
 		"grant_type": {"authorization_code"}, "code": {q.Get("code")}, "redirect_uri": {m.Redirect}, "code_verifier": {m.Verifier},
 	})
-	if err == nil && answer.IDToken == "" {
-		err = errors.New("its answer has no id_token; the client must be one of OpenID Connect")
-	}
-	if err != nil {
+	var out *LoggedIn
+	switch {
+	case err == nil && len(l.UserInfo) > 0:
+		if out, err = s.userInfo(ctx, l, meta, answer.Access, a.o.Now()); err != nil {
+			return nil, fmt.Errorf("the person of the issuer %q is not accepted: %w", l.Issuer, err)
+		}
+		if answer.Refresh == "" {
+			answer.Refresh = lastingToken + answer.Access
+		}
+	case err == nil && answer.IDToken == "":
+		err = errors.New("its answer has no id_token; the client must be one of OpenID Connect, or auth.login.userinfo says who the person is")
+		fallthrough
+	case err != nil:
 		return nil, fmt.Errorf("the issuer %q gave no ID token: %w", l.Issuer, err)
-	}
-	out, err := s.verifyIDToken(ctx, l, answer.IDToken, &m.Nonce, a.o.Now())
-	if err != nil {
-		return nil, fmt.Errorf("the ID token of the issuer %q is not accepted: %w", l.Issuer, err)
+	default:
+		if out, err = s.verifyIDToken(ctx, l, answer.IDToken, &m.Nonce, a.o.Now()); err != nil {
+			return nil, fmt.Errorf("the ID token of the issuer %q is not accepted: %w", l.Issuer, err)
+		}
 	}
 	out.Refresh = identity.Secret(answer.Refresh)
 	return out, nil
+}
+
+// asked returns the scopes that every login asks for.
+func (l *login) asked() []string {
+	if len(l.UserInfo) > 0 {
+		return l.Scopes
+	}
+	return append([]string{"openid"}, l.Scopes...)
 }
 
 // metadata returns the metadata of the issuer. It fetches it if it is not fresh, once for all callers, and
@@ -235,12 +255,14 @@ type loginAnswer struct {
 	IDToken string `json:"id_token"`
 	Refresh string `json:"refresh_token"`
 	Access  string `json:"access_token"`
+	Error   string `json:"error"` // of GitHub, with the status 200
 }
 
 // exchange asks the token endpoint of the issuer.
 func (l *login) exchange(ctx context.Context, meta *loginMetadata, form url.Values) (*loginAnswer, error) {
 	form.Set("client_id", l.ClientID)
-	basic := l.ClientSecret != "" && (len(meta.Methods) == 0 || slices.Contains(meta.Methods, "client_secret_basic"))
+	// RFC 8414 §2 has Basic as the default; servers without OpenID Connect often take the form only, and say nothing.
+	basic := l.ClientSecret != "" && (len(meta.Methods) == 0 && len(l.UserInfo) == 0 || slices.Contains(meta.Methods, "client_secret_basic"))
 	if l.ClientSecret != "" && !basic {
 		form.Set("client_secret", l.ClientSecret)
 	}
@@ -259,6 +281,9 @@ func (l *login) exchange(ctx context.Context, meta *loginMetadata, form url.Valu
 	var answer loginAnswer
 	if err := json.Unmarshal(raw, &answer); err != nil {
 		return nil, errors.New("its answer is not JSON")
+	}
+	if answer.Error != "" {
+		return nil, &answerError{meta.Token, http.StatusBadRequest, answer.Error}
 	}
 	return &answer, nil
 }

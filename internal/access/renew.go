@@ -3,13 +3,11 @@ package access
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
-	"time"
+	"strings"
 
-	"github.com/weir-mcp/weir/internal/access/jwk"
 	"github.com/weir-mcp/weir/internal/identity"
 )
 
@@ -35,6 +33,9 @@ type LoggedIn struct {
 // ErrLoginEnded says that the issuer does not renew a login: it does not know the person any more, or has signed the
 // person out.
 var ErrLoginEnded = errors.New("the issuer does not renew the login")
+
+// endedCodes are answers of issuers that do not renew a login. The last one is GitHub's.
+var endedCodes = []string{"invalid_grant", "interaction_required", "access_denied", "bad_refresh_token"}
 
 // googleIssuer has refresh tokens by a parameter of its own.
 const googleIssuer = "https://accounts.google.com"
@@ -69,21 +70,25 @@ func (a *Authenticator) RenewLogin(ctx context.Context, before LoggedIn) (*Logge
 	if err != nil {
 		return nil, err
 	}
-	answer, err := l.exchange(ctx, meta, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {string(before.Refresh)}})
-	var refusal *answerError
-	switch {
-	case errors.As(err, &refusal) && slices.Contains([]string{"invalid_grant", "interaction_required", "access_denied"}, refusal.code):
-		return nil, ErrLoginEnded
-	case err != nil:
-		return nil, err
+	var answer *loginAnswer
+	if token, lasts := strings.CutPrefix(string(before.Refresh), lastingToken); lasts {
+		answer = &loginAnswer{Access: token}
+	} else {
+		answer, err = l.exchange(ctx, meta, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {string(before.Refresh)}})
 	}
 	var out *LoggedIn
-	if answer.IDToken != "" {
+	switch {
+	case err != nil:
+	case answer.IDToken != "" && len(l.UserInfo) == 0:
 		out, err = s.verifyIDToken(ctx, l, answer.IDToken, nil, a.o.Now())
-	} else {
+	default:
 		out, err = s.userInfo(ctx, l, meta, answer.Access, a.o.Now())
 	}
-	if err != nil {
+	var refusal *answerError
+	switch {
+	case errors.As(err, &refusal) && (refusal.status == http.StatusUnauthorized && refusal.code == "" || slices.Contains(endedCodes, refusal.code)):
+		return nil, ErrLoginEnded
+	case err != nil:
 		return nil, err
 	}
 	if out.Principal != before.Principal {
@@ -96,30 +101,4 @@ func (a *Authenticator) RenewLogin(ctx context.Context, before LoggedIn) (*Logge
 		out.Session = before.Session
 	}
 	return out, nil
-}
-
-// userInfo asks an issuer about a person whose renewed login has no ID token.
-func (s *state) userInfo(ctx context.Context, l *login, meta *loginMetadata, token string, now time.Time) (*LoggedIn, error) {
-	if meta.UserInfo == "" || token == "" {
-		return nil, fmt.Errorf("the issuer %q answers a refresh without an ID token, and has no userinfo_endpoint", l.Issuer)
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, meta.UserInfo, nil)
-	if err != nil {
-		return nil, err
-	}
-	r.Header.Set("Authorization", "Bearer "+token)
-	raw, _, err := l.asks.do(r)
-	if err != nil {
-		return nil, err
-	}
-	claims, err := jwk.DecodeObject(raw)
-	if err != nil {
-		return nil, fmt.Errorf("the userinfo of the issuer %q is not JSON", l.Issuer)
-	}
-	v, err := s.identify(l.from, claims, now, false)
-	if err != nil {
-		return nil, err
-	}
-	v.id.Scopes = nil
-	return &LoggedIn{Identity: v.id}, nil
 }

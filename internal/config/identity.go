@@ -47,6 +47,7 @@ type Login struct {
 	ClientID     string   `key:"client_id" doc:"weir's name at the issuer. Its redirect there is public_url + /connect/callback."`
 	ClientSecret Secret   `key:"client_secret" doc:"weir's secret at the issuer, best as ${VAR}. A public client has none."`
 	Scopes       []string `key:"scopes" empty:"same" doc:"Scopes to ask for in addition to openid, such as those that put groups into the ID token."`
+	UserInfo     []string `key:"userinfo" empty:"refused" doc:"For an issuer of OAuth without ID tokens, such as GitHub: URLs that say who the person of an access token is. The first answers with claims. Others answer with lists, which become claims by the last name of their path; issuers.NAME.groups: teams.html_url reads one. openid is not asked for then."`
 }
 
 // Roles are who may do more than call tools.
@@ -189,6 +190,9 @@ func checkLogin(d *strict.Decoder, auth *Auth) {
 	}
 	if slices.ContainsFunc(l.Scopes, func(s string) bool { return s == "" || strings.ContainsAny(s, " \t\"\\") }) {
 		d.Fail(d.At(at+".scopes"), at+".scopes", "auth.login.scopes must be texts without spaces")
+	}
+	for i, address := range l.UserInfo {
+		checkIssuerURL(d, address, at+".userinfo["+strconv.Itoa(i)+"]", true)
 	}
 }
 

@@ -41,7 +41,7 @@ func Policy(c *config.Config, server access.OwnServer) access.Policy {
 		p.Issuers = append(p.Issuers, issuer)
 	}
 	if l := &c.Auth.Login; l.Issuer != "" {
-		p.Login = &access.Login{Issuer: l.Issuer, ClientID: l.ClientID, ClientSecret: l.ClientSecret.Reveal(), Scopes: l.Scopes}
+		p.Login = &access.Login{Issuer: l.Issuer, ClientID: l.ClientID, ClientSecret: l.ClientSecret.Reveal(), Scopes: l.Scopes, UserInfo: l.UserInfo}
 	}
 	if server != nil {
 		p.Own = own(c, server)

@@ -1,6 +1,7 @@
 package callers_test
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"os"
@@ -30,6 +31,8 @@ type provider struct {
 	missing  bool     // the provider has more groups than it writes down
 	foreign  []string // claims of another tenant or company, whose people are refused
 	ends     bool     // it has a page that ends its session
+	plain    bool     // OAuth without ID tokens
+	about    map[string]any
 }
 
 // providers has the headings of docs/signin-clients.md, and more.
@@ -75,7 +78,26 @@ var providers = map[string]provider{
 		idToken:  map[string]any{"https://weir.example.com/groups": []string{"staff"}, "sid": "s1"},
 		scope:    "openid offline_access", subject: "u1", groups: []string{"staff"}, ends: true,
 	},
-	"GitHub": { // behind Dex
+	"GitHub": {
+		plain: true,
+		metadata: map[string]any{
+			"authorization_endpoint": "https://github.com/login/oauth/authorize", "token_endpoint": "https://github.com/login/oauth/token",
+			"authorization_response_iss_parameter_supported": nil, "jwks_uri": nil,
+		},
+		about: map[string]any{
+			"https://api.github.com/user":                    map[string]any{"login": "ann", "id": 1, "node_id": "MDQ6VXNlcjE=", "name": nil, "email": nil},
+			"https://api.github.com/user/orgs?per_page=100":  []any{map[string]any{"login": "CORP", "id": 2}},
+			"https://api.github.com/user/teams?per_page=100": []any{map[string]any{"slug": "sre", "html_url": "https://github.com/orgs/CORP/teams/sre", "organization": map[string]any{"login": "CORP"}}},
+		},
+		scope: "read:org", subject: "MDQ6VXNlcjE=", groups: []string{"https://github.com/orgs/CORP/teams/sre"},
+	},
+	"GitHub behind Dex": {
+		config: `
+public_url: https://weir.example.com
+auth:
+  issuers: {corp: {issuer: "https://dex.example.com"}}
+  login: {issuer: corp, client_id: weir-web, client_secret: "${secret:DEX}", scopes: [groups]}
+  server: {people: corp}`,
 		metadata: map[string]any{"scopes_supported": []string{"openid", "email", "groups", "profile", "offline_access"}},
 		idToken:  map[string]any{"groups": []string{"corp:team"}, "preferred_username": "ann"},
 		scope:    "openid groups offline_access", subject: "u1", groups: []string{"corp:team"},
@@ -131,7 +153,10 @@ func TestProviders(t *testing.T) {
 // play signs a person in at a provider.
 func play(t *testing.T, c *config.Config, p provider) {
 	policy := callers.Policy(c, nil)
-	idp := fakeidp.New(fakeidp.Options{Issuer: policy.Issuers[0].Issuer, OpenIDOnly: true, ClientID: policy.Login.ClientID, ClientSecret: secret})
+	idp := fakeidp.New(fakeidp.Options{Issuer: policy.Issuers[0].Issuer, OpenIDOnly: !p.plain, Plain: p.plain, ClientID: policy.Login.ClientID, ClientSecret: secret})
+	for address, answer := range p.about {
+		idp.About(address, answer, false)
+	}
 	idp.SetMetadata(p.metadata)
 	idp.SetIDToken(p.idToken)
 	a := access.New(access.Options{Client: idp.Client()})
@@ -182,6 +207,61 @@ func play(t *testing.T, c *config.Config, p provider) {
 		if _, err := a.FinishLogin(t.Context(), began.Memo, browse(t, idp, began.Address)); err == nil {
 			t.Errorf("a person with another %s is signed in", claim)
 		}
+	}
+}
+
+// TestGitHub: who is in no team of the organization is refused, more than a hundred teams are told to be incomplete, and a
+// person whose token GitHub does not take any more has signed out.
+func TestGitHub(t *testing.T) {
+	p := providers["GitHub"]
+	policy := access.Policy{
+		PublicURL: "https://weir.example.com",
+		Issuers:   []access.Issuer{{Name: "github", Issuer: "https://github.com/login/oauth", Subject: "node_id", Groups: "teams.html_url", Require: map[string]string{"orgs.login": "CORP"}}},
+		Login: &access.Login{Issuer: "github", ClientID: "weir", ClientSecret: secret, Scopes: []string{"read:org"}, UserInfo: []string{
+			"https://api.github.com/user", "https://api.github.com/user/orgs?per_page=100", "https://api.github.com/user/teams?per_page=100",
+		}},
+	}
+	idp := fakeidp.New(fakeidp.Options{Issuer: policy.Issuers[0].Issuer, Plain: true, ClientID: "weir", ClientSecret: secret})
+	idp.SetMetadata(p.metadata)
+	for address, answer := range p.about {
+		idp.About(address, answer, strings.Contains(address, "teams"))
+	}
+	a := access.New(access.Options{Client: idp.Client()})
+	defer a.Close()
+	a.Apply(policy)
+	login := func() (*access.LoggedIn, error) {
+		t.Helper()
+		began, err := a.BeginLogin(t.Context(), "https://weir.example.com/connect/callback", access.LoginWish{Offline: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.FinishLogin(t.Context(), began.Memo, browse(t, idp, began.Address))
+	}
+	in, err := login()
+	if err != nil || !in.GroupsMissing || in.Principal != "github:MDQ6VXNlcjE=" {
+		t.Fatalf("%+v, %v", in, err)
+	}
+	idp.Outage(true)
+	idp.About("https://api.github.com/user", "not an object", false)
+	if _, err := a.RenewLogin(t.Context(), *in); err == nil || errors.Is(err, access.ErrLoginEnded) {
+		t.Errorf("an answer that cannot be read ends the login: %v", err)
+	}
+	idp.Outage(false)
+	idp.About("https://api.github.com/user", p.about["https://api.github.com/user"], false)
+	idp.EndTokens()
+	if _, err := a.RenewLogin(t.Context(), *in); !errors.Is(err, access.ErrLoginEnded) {
+		t.Errorf("a token that was revoked: %v", err)
+	}
+	idp.About("https://api.github.com/user/orgs?per_page=100", []any{map[string]any{"login": "other"}}, false)
+	if _, err := login(); err == nil || !strings.Contains(err.Error(), "orgs.login") {
+		t.Errorf("a person of another organization: %v", err)
+	}
+	idp.About("https://api.github.com/user/orgs?per_page=100", map[string]any{"login": "CORP"}, false)
+	if _, err := login(); err == nil || !strings.Contains(err.Error(), "list") {
+		t.Errorf("an object in place of a list: %v", err)
+	}
+	if _, err := a.FinishLogin(t.Context(), "", nil); err == nil {
+		t.Error("a login without a memo")
 	}
 }
 

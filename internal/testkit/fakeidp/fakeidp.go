@@ -28,6 +28,8 @@ type Options struct {
 	ClientID, ClientSecret string
 	// OpenIDOnly leaves out the metadata of RFC 8414, as many providers do.
 	OpenIDOnly bool
+	// Plain is OAuth as GitHub has it: no ID tokens, no refresh tokens, secrets in the form, and errors with status 200.
+	Plain bool
 }
 
 // A Provider is one issuer. It is safe for concurrent use.
@@ -49,6 +51,13 @@ type Provider struct {
 	trusted  []*Provider
 	failing  map[string]any // the answer of exchanges
 	forms    []url.Values   // of exchanges
+	about    map[string]fact
+}
+
+// A fact is what an access token opens.
+type fact struct {
+	answer any
+	more   bool
 }
 
 // New returns a Provider with one signer.
@@ -113,6 +122,44 @@ func (p *Provider) SetIDToken(changes map[string]any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.idToken = changes
+}
+
+// About makes a URL, which may be of another host, answer those who show an access token of the Provider. more says that
+// the answer goes on at another page.
+func (p *Provider) About(address string, answer any, more bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.about == nil {
+		p.about = map[string]fact{}
+	}
+	p.about[strings.TrimPrefix(address, "https://")] = fact{answer, more}
+}
+
+// tell answers at a URL of About. It reports false at every other one.
+func (p *Provider) tell(w http.ResponseWriter, r *http.Request) bool {
+	p.mu.Lock()
+	known, ok := p.about[r.URL.Host+r.URL.RequestURI()]
+	p.mu.Unlock()
+	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	switch {
+	case !ok:
+		return false
+	case p.Claims(token) == nil || r.Header.Get("User-Agent") == "":
+		reply(w, http.StatusUnauthorized, map[string]any{"message": "Bad credentials"})
+	default:
+		if known.more {
+			w.Header().Set("Link", `<https://api.example/next>; rel="next", <https://api.example/last>; rel="last"`)
+		}
+		reply(w, http.StatusOK, known.answer)
+	}
+	return true
+}
+
+// EndTokens makes the Provider forget the access tokens that it has issued.
+func (p *Provider) EndTokens() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.issued)
 }
 
 // AddKey publishes a key that the Provider does not sign with.
@@ -244,14 +291,17 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	t.p.mu.Lock()
 	refusing := t.p.refusing
 	t.p.mu.Unlock()
-	if refusing || r.URL.Host != base.Host {
-		return nil, errors.New("connection refused: " + r.URL.Host)
-	}
-	if r.Body == nil {
-		r.Body = io.NopCloser(strings.NewReader(""))
-	}
 	w := httptest.NewRecorder()
-	t.p.ServeHTTP(w, r)
+	switch {
+	case !refusing && t.p.tell(w, r):
+	case refusing || r.URL.Host != base.Host:
+		return nil, errors.New("connection refused: " + r.URL.Host)
+	default:
+		if r.Body == nil {
+			r.Body = io.NopCloser(strings.NewReader(""))
+		}
+		t.p.ServeHTTP(w, r)
+	}
 	response := w.Result()
 	response.Request = r
 	return response, nil

@@ -35,7 +35,12 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 
 // token exchanges a code or a refresh token, each once, or serves client credentials.
 func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost || !p.admits(r) {
+	_, _, basic := r.BasicAuth()
+	switch admitted := r.Method == http.MethodPost && p.admits(r); {
+	case p.o.Plain && (basic || !admitted):
+		reply(w, http.StatusOK, map[string]any{"error": "incorrect_client_credentials"})
+		return
+	case !admitted:
 		reply(w, http.StatusUnauthorized, map[string]any{"error": "invalid_client"})
 		return
 	}
@@ -65,6 +70,10 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 		ok = false
 	}
 	p.mu.Unlock()
+	if !ok && p.o.Plain {
+		reply(w, http.StatusOK, map[string]any{"error": "bad_verification_code"})
+		return
+	}
 	if !ok {
 		reply(w, http.StatusBadRequest, map[string]any{"error": "invalid_grant"})
 		return
@@ -77,6 +86,10 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 		claims["scope"] = g.scope
 	}
 	answer := map[string]any{"access_token": p.Token(claims), "token_type": "Bearer", "expires_in": 3600, "scope": g.scope}
+	if p.o.Plain {
+		reply(w, http.StatusOK, answer)
+		return
+	}
 	if strings.Contains(" "+g.scope+" ", " openid ") {
 		claims := map[string]any{"aud": g.client, "nonce": g.nonce, "at_hash": "x"}
 		p.mu.Lock()
