@@ -6,7 +6,7 @@
 //   node interop/signin-server.mjs --weir bin/weir
 //
 // Without --weir nothing is checked.
-import { mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, everythingStdio, expect, freePort, here, main, module, node22, Report, run, scratch, start, startWeir, tail, textOf, Wrong } from './harness.mjs';
@@ -21,7 +21,7 @@ import { setup } from './setup.mjs';
 const browser = [node22(), join(here, 'clients', 'browse.mjs')];
 
 // hash is of the password any, at the least cost that weir takes.
-export const hash = '$argon2id$v=19$m=8192,t=1,p=1$MDEyMzQ1Njc4OWFiY2RlZg$6z8WQ/pxewjS0zBjgaasgjGAB0Bl9XLRIZ71t8EZsig';
+const hash = '$argon2id$v=19$m=8192,t=1,p=1$MDEyMzQ1Njc4OWFiY2RlZg$6z8WQ/pxewjS0zBjgaasgjGAB0Bl9XLRIZ71t8EZsig';
 
 // startServer starts a weir that signs clients in itself.
 export async function startServer(weir, name, auth, more = {}) {
@@ -82,10 +82,24 @@ async function suite(report, weir) {
   await gateway.stop();
 }
 
+// newcomer starts weir as a new user does: three lines, weir account add, weir serve.
+async function newcomer(report, weir, password) {
+  const port = await freePort();
+  const home = join(scratch, 'signin-accounts');
+  rmSync(home, { recursive: true, force: true });
+  mkdirSync(home, { recursive: true });
+  const config = join(home, 'weir.yaml');
+  writeFileSync(config, `public_url: http://127.0.0.1:${port}\nauth: {server: {people: accounts}}\nmcpServers: {everything: ${JSON.stringify(everythingStdio())}}\n`);
+  await report.check('three lines and weir account add: the gateway signs people in', () => run('account-add', 'sh',
+    ['-c', `echo '${password}' | "${weir}" account add ada --stdin --yes --config "${config}"`], { env: aloneIn(home) }));
+  return startWeir(weir, 'signin-accounts', config, ['--listen', `127.0.0.1:${port}`], aloneIn(home));
+}
+
 // inspector has the MCP Inspector sign in and call, in a real browser: from the URL, with a password, on a narrow screen in the dark.
 async function inspector(report, weir) {
-  const { gateway, url } = await startServer(weir, 'signin-accounts', async () => ({ accounts: [{ name: 'ada', password: hash }], server: { people: 'accounts' } }));
-  const tool = start('inspector', node22(), [module('@modelcontextprotocol', 'inspector', 'clients', 'launcher', 'build', 'index.js'), '--web', '--transport', 'http', '--server-url', `${url}/mcp`],
+  const password = 'correct horse battery staple';
+  const gateway = await newcomer(report, weir, password);
+  const tool = start('inspector', node22(), [module('@modelcontextprotocol', 'inspector', 'clients', 'launcher', 'build', 'index.js'), '--web', '--transport', 'http', '--server-url', gateway.url],
     { env: { MCP_AUTO_OPEN_ENABLED: 'false', CLIENT_PORT: String(await freePort()), MCP_SANDBOX_PORT: String(await freePort()), MCP_INSPECTOR_SECRET_STORE: 'memory' } });
   const printed = () => readFileSync(tool.log, 'utf8');
   let at;
@@ -118,11 +132,11 @@ async function inspector(report, weir) {
     await narrow('the page for the password');
   });
   await report.check('the person signs in and agrees, on a narrow screen and in the dark', async () => {
-    await page.leave(() => {
+    await page.leave((text) => {
       document.querySelector('input[name=name]').value = 'ada';
-      document.querySelector('input[type=password]').value = 'any';
+      document.querySelector('input[type=password]').value = text;
       document.querySelector('button').click();
-    });
+    }, password);
     await waitFor('the consent', () => document.querySelector('button[value=allow]') !== null);
     await narrow('the page for the consent');
     const shown = await page.run(() => document.body.innerText);

@@ -104,6 +104,12 @@ func (s *grants) start(ctx context.Context, g *grant) error {
 	if s.ended.has(g.ID) {
 		return errGrantEnded
 	}
+	switch out, err := s.signedOut(ctx, g); {
+	case err != nil:
+		return err
+	case out:
+		return errGrantEnded
+	}
 	if err := s.keep(ctx, grantPrefix+g.ID, g, 0, life); err != nil {
 		return err
 	}
@@ -187,6 +193,40 @@ func (s *grants) endAll(ctx context.Context, principal, session string) (count i
 		err = errors.Join(err, s.forget(ctx, one.ID))
 	}
 	return len(dropped), err
+}
+
+// outKey returns the key of a logout by the provider: of a session of a person, or of the person.
+func outKey(p *Person) string {
+	if p.Session != "" {
+		return outPrefix + "session." + store.Hash(p.Issuer+"\n"+p.Session)
+	}
+	return outPrefix + "person." + store.Hash(p.Principal)
+}
+
+// signOut makes start refuse grants of sign-ins from before now, whose pages and codes may still be open.
+func (s *grants) signOut(ctx context.Context, p *Person) error {
+	key := outKey(p)
+	_, err := store.Change(ctx, s.docs, key, func(store.Doc) ([]byte, time.Duration, error) {
+		value, err := s.encode(key, s.unix())
+		return value, signInTime + codeTime + time.Minute, err
+	})
+	return err
+}
+
+// signedOut reports whether the provider has signed the person of a grant out since the sign-in. Seconds are compared: one
+// who signs in again at once is not signed out.
+func (s *grants) signedOut(ctx context.Context, g *grant) (bool, error) {
+	keys := []string{outKey(&g.Person)}
+	if g.Person.Session != "" {
+		keys = append(keys, outKey(&Person{Principal: g.Person.Principal}))
+	}
+	for _, key := range keys {
+		var at int64
+		if _, ok, err := s.load(ctx, key, &at); err != nil || ok && at > g.SignedIn {
+			return ok, err
+		}
+	}
+	return false, nil
 }
 
 // endedGrants is the ids of grants that have ended and whose access tokens may not have expired. Every node follows

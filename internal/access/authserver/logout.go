@@ -95,6 +95,9 @@ func (s *Server) LoggedOut(ctx context.Context, principal, session string) error
 	if p == nil || p.People == nil {
 		return nil
 	}
+	if err := s.grants.signOut(ctx, &Person{Principal: principal, Issuer: p.People.Name(), Session: session}); err != nil {
+		return err
+	}
 	if principal == "" {
 		_, ok, err := s.load(ctx, sessionPrefix+store.Hash(p.People.Name()+"\n"+session), &principal)
 		if err != nil || !ok { // no client has a session of it

@@ -209,3 +209,31 @@ func TestLogoutByTheClient(t *testing.T) {
 		}
 	}
 }
+
+// TestLogoutDuringASignIn: a page or a code that was open when the provider signed the person out gives no tokens. A later
+// sign-in does.
+func TestLogoutDuringASignIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, out := range [][2]string{{"corp:u1", "s1"}, {"", "s1"}, {"corp:u1", ""}} {
+			w, p := newCompany(t)
+			v := newVerifier()
+			w.ask("GET", base+authorizePath+"?"+request("app", appBack, v).Encode(), nil)
+			page := w.hidden(w.ask("GET", base+"/callback?state="+p.state+"&code=c", nil))
+			time.Sleep(2 * time.Second)
+			if err := w.s.LoggedOut(t.Context(), out[0], out[1]); err != nil {
+				t.Fatal(err)
+			}
+			back, err := w.ask("POST", base+consentPath, url.Values{"request": {page}, "decision": {"allow"}}).Result().Location()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a := w.exchange("app", appBack, v, back); a.text("error") != "invalid_grant" {
+				t.Errorf("after a logout of %q: %v", out, a)
+			}
+			time.Sleep(2 * time.Second)
+			if a := w.signIn(p, "app", appBack); a.status != http.StatusOK {
+				t.Errorf("a later sign-in, after a logout of %q: %v", out, a)
+			}
+		}
+	})
+}

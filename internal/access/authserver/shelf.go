@@ -28,6 +28,7 @@ const (
 	consentPrefix = store.AuthKeys + "consent."
 	clientPrefix  = store.AuthKeys + "client."
 	oncePrefix    = store.AuthKeys + "once."
+	outPrefix     = store.AuthKeys + "out."
 )
 
 // purpose is the purpose of the seal of documents: their keys are the contexts, so that none stands for another.
