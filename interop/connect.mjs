@@ -18,7 +18,7 @@ async function startAll(weir) {
   const [port, serverPort] = [await freePort(), await freePort()];
   const [url, server] = [`http://127.0.0.1:${port}`, `http://127.0.0.1:${serverPort}/mcp`];
   const corp = await startIssuer('connect-corp', [`${url}/mcp`, `${url}/mcps/notes/mcp`, url], [
-    { client_id: 'weir-web', client_secret: 'weir-web-secret', redirect_uris: [`${url}/connect/callback`] },
+    { client_id: 'weir-web', client_secret: 'weir-web-secret', redirect_uris: [`${url}/connect/callback`], post_logout_redirect_uris: [`${url}/console`] },
   ]);
   const provider = await startIssuer('connect-provider', [server]);
   const child = start('connect-protected', node22(), [join(here, 'protected.mjs'), String(serverPort), provider.url]);
@@ -108,7 +108,11 @@ export async function connectPages({ weir }) {
     const shown = await shows(own, 'corp:ada');
     expect(shown.includes('Sign out') && !shown.includes('Sign in with'), 'the console does not show the person', shown);
     await press(own, 'Sign out');
+    await shows(own, 'Do you want to sign-out');
+    await press(own, 'Yes, sign me out');
     await shows(own, 'Sign in with corp');
+    await press(own, 'Sign in with corp');
+    await shows(own, 'Sign-in'); // the provider asks again who the person is: its session has ended
   });
   await ada.close();
   await gateway.stop();
