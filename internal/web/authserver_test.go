@@ -409,3 +409,54 @@ func TestFormsOfOtherPages(t *testing.T) {
 		}
 	}
 }
+
+// TestSignInAtGitHub: a provider without ID tokens says who the person is, with the teams as groups, and is asked again at
+// each refresh with the token that it gave. A person who has taken the token back has no more tokens of weir.
+func TestSignInAtGitHub(t *testing.T) {
+	idp, provider := fakeidp.Start(fakeidp.Options{Plain: true, ClientID: "weir-web", ClientSecret: "0123456789abcdef"}, "/login/oauth")
+	t.Cleanup(provider.Close)
+	at := provider.URL
+	idp.SetMetadata(map[string]any{"authorization_response_iss_parameter_supported": nil, "jwks_uri": nil})
+	idp.About(at+"/user", map[string]any{"login": "ann", "node_id": "U_1"}, false)
+	teams := func(slug string) {
+		idp.About(at+"/user/teams", []any{map[string]any{"html_url": "https://github.com/orgs/CORP/teams/" + slug}}, false)
+	}
+	teams("sre")
+	s := startSigner(t, fmt.Sprintf("{issuers: {hub: {issuer: %q, subject: node_id, groups: teams.html_url}}, login: {issuer: hub, client_id: weir-web, client_secret: 0123456789abcdef, userinfo: [%q, %q]}, server: {people: hub}, roles: {operator: {groups: [\"https://github.com/orgs/CORP/teams/sre\"]}}}",
+		idp.Issuer(), at+"/user", at+"/user/teams"))
+	const redirect = "https://app.example/back"
+	client, verifier := s.register(redirect), rand.Text()+rand.Text()
+	resp, err := s.browser.Get(s.code(client, redirect, verifier, nil).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	_, page := s.open("GET", strings.TrimPrefix(resp.Header.Get("Location"), s.base), nil)
+	resp, page = s.open("POST", "/oauth/consent", url.Values{"request": {s.hidden(page)}, "decision": {"allow"}})
+	back, err := resp.Location()
+	if err != nil {
+		t.Fatalf("%d %s", resp.StatusCode, page)
+	}
+	status, tokens := s.tokens(client, redirect, verifier, back)
+	if status != 200 {
+		t.Fatal(tokens)
+	}
+	if _, body := s.whoami(tokens["access_token"]); !strings.Contains(body, `"principal":"hub:U_1"`) || !strings.Contains(body, "operator") {
+		t.Errorf("%s", body)
+	}
+	teams("dev")
+	status, tokens = s.refresh(client, tokens["refresh_token"])
+	if status != 200 {
+		t.Fatal(tokens)
+	}
+	if _, body := s.whoami(tokens["access_token"]); strings.Contains(body, "operator") || !strings.Contains(body, "teams/dev") {
+		t.Errorf("the teams of now: %s", body)
+	}
+	idp.EndTokens()
+	if status, out := s.refresh(client, tokens["refresh_token"]); status != 400 || out["error"] != "invalid_grant" {
+		t.Errorf("after the token was taken back: %d %v", status, out)
+	}
+	if status, _ := s.whoami(tokens["access_token"]); status != 401 {
+		t.Errorf("the access token after that: %d", status)
+	}
+}

@@ -132,13 +132,18 @@ func (p *Provider) About(address string, answer any, more bool) {
 	if p.about == nil {
 		p.about = map[string]fact{}
 	}
-	p.about[strings.TrimPrefix(address, "https://")] = fact{answer, more}
+	_, place, _ := strings.Cut(address, "://")
+	p.about[place] = fact{answer, more}
 }
 
 // tell answers at a URL of About. It reports false at every other one.
 func (p *Provider) tell(w http.ResponseWriter, r *http.Request) bool {
+	host := r.URL.Host
+	if host == "" { // a server's request
+		host = r.Host
+	}
 	p.mu.Lock()
-	known, ok := p.about[r.URL.Host+r.URL.RequestURI()]
+	known, ok := p.about[host+r.URL.RequestURI()]
 	p.mu.Unlock()
 	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	switch {
@@ -195,6 +200,9 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Unlock()
 	if down {
 		http.Error(w, "the provider is down", http.StatusServiceUnavailable)
+		return
+	}
+	if p.tell(w, r) {
 		return
 	}
 	base, _ := url.Parse(p.o.Issuer)
