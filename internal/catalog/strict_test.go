@@ -7,62 +7,72 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
-// Where the published text wants a catalog to fail, a strict one refuses the listing and stays as it
-// was: spec/gateway §7, rows 1.5, 2.3 and 4.4.
-func TestStrictRefusesAListing(t *testing.T) {
+// refusedListing is a listing that a strict catalog refuses where the published text wants the catalog to fail.
+type refusedListing struct {
+	limits    Limits
+	namespace string
+	tools     []string
+	kind      FindingKind // by default
+	says      string
+}
+
+// check: by default the listing is taken, with a finding. A strict catalog stays as it was.
+func (c *refusedListing) check(t *testing.T) {
+	t.Helper()
 	const fine = `{"name":"fine","description":"d","inputSchema":{"type":"object"}}`
-	for name, c := range map[string]struct {
-		limits    Limits
-		namespace string
-		tools     []string
-		kind      FindingKind // by default
-		says      string
-	}{
-		"§1.5 two names, one id": {
-			tools: []string{`{"name":"a b","description":"d","inputSchema":{},"_meta":{"version":"1"}}`, `{"name":"a_b","description":"d","inputSchema":{},"_meta":{"version":"1"}}`},
-			kind:  FoundCollision, says: `different tools have the same id x:a_b@1: "a b" of server "x", "a_b" of server "x"`,
-		},
-		"§2.3 a card over 80 tokens": {
-			namespace: strings.Repeat("xq", 32), tools: []string{`{"name":"` + strings.Repeat("Zq9_", 31) + `","description":"d","inputSchema":{}}`},
-			kind: FoundOverBudget, says: "tokens",
-		},
-		"§4.4 a rejected schema": {
-			limits: Limits{OnInvalid: rejectInvalid}, tools: []string{`{"name":"bad","description":"d","inputSchema":{"type":7}}`},
-			kind: FoundRejected, says: `tool "bad" of server "x" is left out`,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := primitive.Listing{Upstream: "x", Namespace: "x"}
-			if c.namespace != "" {
-				l.Namespace = c.namespace
-			}
-			first, second := l, l
-			first.Tools = raws(fine)
-			second.Tools = raws(append(c.tools, fine)...)
-			lenient, _ := New(c.limits).With(first)
-			lenient, report := lenient.With(second)
-			if !report.Has(c.kind) || report.Has(FoundRefused) || len(lenient.Of("x")) == 0 {
-				t.Fatalf("by default: %+v", report)
-			}
-			c.limits.Strict = true
-			before, report := New(c.limits).With(first)
-			if report.Has(FoundRefused) {
-				t.Fatalf("%+v", report)
-			}
-			after, report := before.With(second)
-			if after != before || report.Tools != 1 || !report.Has(FoundRefused) || !strings.Contains(report.Findings[0].Message, c.says) {
-				t.Errorf("%+v", report)
-			}
-			// A server whose first list is refused offers nothing, and its next list is taken.
-			none, report := New(c.limits).With(second)
-			if len(none.Of("x")) != 0 || report.Tools != 0 || !report.Has(FoundRefused) {
-				t.Errorf("%+v", report)
-			}
-			if again, report := none.With(first); report.Has(FoundRefused) || len(again.Of("x")) != 1 {
-				t.Errorf("%+v", report)
-			}
-		})
+	l := primitive.Listing{Upstream: "x", Namespace: "x"}
+	if c.namespace != "" {
+		l.Namespace = c.namespace
 	}
+	first, second := l, l
+	first.Tools = raws(fine)
+	second.Tools = raws(append(c.tools, fine)...)
+	lenient, _ := New(c.limits).With(first)
+	lenient, report := lenient.With(second)
+	if !report.Has(c.kind) || report.Has(FoundRefused) || len(lenient.Of("x")) == 0 {
+		t.Fatalf("by default: %+v", report)
+	}
+	c.limits.Strict = true
+	before, report := New(c.limits).With(first)
+	if report.Has(FoundRefused) {
+		t.Fatalf("%+v", report)
+	}
+	after, report := before.With(second)
+	if after != before || report.Tools != 1 || !report.Has(FoundRefused) || !strings.Contains(report.Findings[0].Message, c.says) {
+		t.Errorf("%+v", report)
+	}
+	// A server whose first list is refused offers nothing, and its next list is taken.
+	none, report := New(c.limits).With(second)
+	if len(none.Of("x")) != 0 || report.Tools != 0 || !report.Has(FoundRefused) {
+		t.Errorf("%+v", report)
+	}
+	if again, report := none.With(first); report.Has(FoundRefused) || len(again.Of("x")) != 1 {
+		t.Errorf("%+v", report)
+	}
+}
+
+// TestStrictCollision: two tools with one id refuse the list: spec/gateway §7, row 1.5.
+func TestStrictCollision(t *testing.T) {
+	(&refusedListing{
+		tools: []string{`{"name":"a b","description":"d","inputSchema":{},"_meta":{"version":"1"}}`, `{"name":"a_b","description":"d","inputSchema":{},"_meta":{"version":"1"}}`},
+		kind:  FoundCollision, says: `different tools have the same id x:a_b@1: "a b" of server "x", "a_b" of server "x"`,
+	}).check(t)
+}
+
+// TestStrictCardBudget: a card of more than 80 tokens refuses the list: spec/gateway §7, row 2.3.
+func TestStrictCardBudget(t *testing.T) {
+	(&refusedListing{
+		namespace: strings.Repeat("xq", 32), tools: []string{`{"name":"` + strings.Repeat("Zq9_", 31) + `","description":"d","inputSchema":{}}`},
+		kind: FoundOverBudget, says: "tokens",
+	}).check(t)
+}
+
+// TestStrictSchema: a schema that schema_limits reject refuses the list: spec/gateway §7, row 4.4.
+func TestStrictSchema(t *testing.T) {
+	(&refusedListing{
+		limits: Limits{OnInvalid: rejectInvalid}, tools: []string{`{"name":"bad","description":"d","inputSchema":{"type":7}}`},
+		kind: FoundRejected, says: `tool "bad" of server "x" is left out`,
+	}).check(t)
 }
 
 // TestStrictDuplicatesCollapse: a name that a server offers twice, and one that two servers offer,

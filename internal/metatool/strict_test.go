@@ -9,15 +9,12 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// TestStrictProxy: a stripped entry is for discovery alone, and its name is the id:
-// spec/gateway §7, rows 4.1.
-func TestStrictProxy(t *testing.T) {
+// TestStrictDirectCalls: a stripped entry is for discovery only: tool_execute calls it, and its name does not:
+// spec/gateway §7, the second row 4.1.
+func TestStrictDirectCalls(t *testing.T) {
 	for _, strict := range []bool{false, true} {
 		h := newHarness(t, Options{Mode: ModeProxy, Names: NameCanonical, Strict: strict})
 		id := h.ID(t, "files", "read_file")
-		if list, err := h.Ask(t, "tools/list", "{}"); err != nil || !strings.Contains(string(list), `{"name":"`+id+`"`) {
-			t.Fatalf("%s, %v", list, err)
-		}
 		_, err := h.call(t, id, `{"path":"a"}`)
 		if strict != (err != nil) || strict != (len(h.Called()) == 0) {
 			t.Fatalf("strict %t: %v, the server got %q", strict, err, h.Called())
@@ -27,6 +24,22 @@ func TestStrictProxy(t *testing.T) {
 		}
 		if s := h.Tool(t, ToolExecute, `{"tool_id":"`+id+`","args":{"path":"a"}}`); s.IsError {
 			t.Errorf("%+v", s)
+		}
+	}
+}
+
+// TestStrictErrorPath: the path of an error is the id as it was sent, and not the id that the message proposes:
+// spec/gateway §7, the second row 3.4.
+func TestStrictErrorPath(t *testing.T) {
+	for _, strict := range []bool{false, true} {
+		h := newHarness(t, Options{Strict: strict})
+		id := h.ID(t, "files", "read_file")
+		bare, _, _ := strings.Cut(id, "#")
+		for _, sent := range []string{bare, bare + "#00000000", strings.ToUpper(bare)} {
+			e := calltest.Failure(t, h.Tool(t, ToolExecute, `{"tool_id":"`+sent+`","args":{"path":"a"}}`))
+			if e.Error != "HYDRATE_FAILED" || e.Path != sent || !strings.Contains(e.Message, id) {
+				t.Errorf("strict %t, %s: %+v", strict, sent, e)
+			}
 		}
 	}
 }
