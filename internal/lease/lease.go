@@ -114,6 +114,7 @@ func (h *Holder) hold() bool {
 	h.name, h.rev = name, 0
 	sent := time.Now()
 	var silent time.Time // when the log was last told of it
+	var cause error      // of the last renewal, if it failed
 	for {
 		now := time.Now()
 		over, err := h.renew(sent)
@@ -123,14 +124,18 @@ func (h *Holder) hold() bool {
 		wait := RenewEvery
 		switch {
 		case over:
-			h.lose()
+			if cause == nil {
+				cause = err
+			}
+			h.lose(cause)
 			return true
 		case err == nil:
 			if !silent.IsZero() {
 				h.log.Info("the store takes the renewals of this process again", "name", name, "after", now.Sub(sent).Round(time.Second))
 			}
-			sent, silent = now, time.Time{}
+			sent, silent, cause = now, time.Time{}, nil
 		case h.ctx.Err() == nil:
+			cause = err
 			if silent.IsZero() || now.Sub(silent) >= logEvery {
 				silent = now
 				h.log.Warn("the store did not take the renewal of this process, which tries again twice a second; operators look at the store", "name", name, "err", err)
@@ -189,9 +194,9 @@ func (h *Holder) renew(sent time.Time) (over bool, err error) {
 	return false, nil
 }
 
-// lose ends the lease.
-func (h *Holder) lose() {
-	h.log.Error("the store has not acknowledged this process in time: it gives up what it owned and goes on under another name", "name", h.name)
+// lose ends the lease. The cause is the error of the last renewal.
+func (h *Holder) lose(cause error) {
+	h.log.Error("the store has not acknowledged this process in time: it gives up what it owned and goes on under another name", "name", h.name, "err", cause)
 	h.mu.Lock()
 	h.held = ""
 	h.mu.Unlock()

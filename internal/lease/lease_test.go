@@ -1,9 +1,12 @@
 package lease
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -23,13 +26,14 @@ type world struct {
 	events []string
 	names  int
 	next   func() storetest.Fault // of each request; nil for none
+	log    bytes.Buffer           // read while the holder waits
 }
 
 func (w *world) hold() *Holder {
 	w.docs = store.NewMemory(store.MemoryOptions{})
 	w.faults = &storetest.Faults{Docs: w.docs, Next: w.next, Wait: time.Millisecond}
 	return Hold(Options{
-		Docs: w.faults, Prefix: "l.",
+		Docs: w.faults, Prefix: "l.", Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
 		Name:  func(context.Context) string { w.names++; return fmt.Sprint("a", w.names) },
 		Value: func(name string) []byte { return []byte(name) },
 		Held:  func() { w.events = append(w.events, "held") },
@@ -67,6 +71,10 @@ func TestLost(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 		}
 		lost := time.Since(began)
+		synctest.Wait()
+		if _, end, found := strings.Cut(w.log.String(), "level=ERROR"); !found || !strings.Contains(end, store.ErrUnavailable.Error()) {
+			t.Errorf("the log does not say why the lease was lost: %s", w.log.String())
+		}
 		for !gone() {
 			time.Sleep(50 * time.Millisecond)
 		}

@@ -351,6 +351,10 @@ func failure(err error) error {
 	return away(err)
 }
 
+// diskRoom ends the texts of servers that are there and do not answer. One whose disk is full does not say so: it switches
+// its JetStream off, or leaves writes without an answer.
+const diskRoom = "that their disks have room: one whose disk was full writes again only after a restart"
+
 // away returns store.ErrUnavailable with the cause in words of operators. The errors of the client library speak of its
 // buffers and deadlines. [errors.Is] finds them as before.
 func away(err error) error {
@@ -361,9 +365,9 @@ func away(err error) error {
 	case errors.Is(err, nats.ErrConnectionClosed):
 		why = "the connection to NATS has ended"
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, jetstream.ErrJetStreamNotEnabled):
-		why = "NATS has no leader for the documents of weir; operators check that most of its servers run, with JetStream"
+		why = "NATS has no leader for the documents of weir; operators check that most of its servers run, with JetStream, and " + diskRoom
 	case errors.Is(err, nats.ErrTimeout), errors.Is(err, context.DeadlineExceeded):
-		why = "no answer from NATS in time; operators check that most of its servers run and that their disks have room: one whose disk was full writes again only after a restart"
+		why = "no answer from NATS in time; operators check that most of its servers run and " + diskRoom
 	default:
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
