@@ -195,7 +195,7 @@ var tries = []struct {
 		return err
 	}},
 	{"leave its session and live on", func(f facts) error {
-		c := exec.Command("/bin/sh", "-c", "exec 0<&- 1>&- 2>&-; sleep 3; echo $$ > \"$HOME/survivor\"; exec sleep 600")
+		c := exec.Command("/bin/sh", "-c", "exec 0<&- 1>&- 2>&-; while kill -0 $PPID; do sleep 0.1; done; sleep 0.5; echo $$ > \"$HOME/survivor\"; exec sleep 600")
 		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		return c.Start()
 	}},
