@@ -19,6 +19,7 @@ type initRun struct {
 	changing
 	where   secretFlag
 	service bool // install the service without a question
+	sandbox string
 
 	a       *process
 	m       *setup.Machine
@@ -59,6 +60,8 @@ All of it is one operation: "weir undo" takes it back.`,
 	}
 	r.flags(cmd)
 	r.where.flag(cmd)
+	cmd.Flags().StringVar(&r.sandbox, "sandbox", "", "auto starts the programs that weir takes over with what they need of this machine, and nothing else; off as you")
+	oneOf(cmd, "sandbox", "auto", "off")
 	cmd.Flags().BoolVar(&r.service, "service", false, "install the gateway as a service, as weir service install does")
 	return cmd
 }
@@ -87,6 +90,9 @@ func (r *initRun) run(ctx context.Context) error {
 		return r.nothing(ctx)
 	}
 	if ok, err := r.step(ctx, !r.plan.Empty(), "Bring these servers behind weir, and start them to see what they offer?"); err != nil || !ok {
+		return err
+	}
+	if err := r.confine(ctx); err != nil {
 		return err
 	}
 	place, err := r.secretPlace(ctx)
@@ -187,24 +193,75 @@ func (r *initRun) choose(ctx context.Context) ([]setup.Source, error) {
 	if r.yes || len(ids) == 0 {
 		return all, nil
 	}
+	words, err := r.pick(ctx, "Connect "+strings.Join(ids, ", ")+"?", ids, true)
+	return slices.DeleteFunc(all, func(s setup.Source) bool { return !slices.Contains(words, s.Client.ID) }), err
+}
+
+// programs are the names of the servers that weir would start, and that say nothing of a sandbox.
+func (r *initRun) programs() (names []string) {
+	for _, s := range r.plan.Import.Servers {
+		if s.Server.Command != "" && s.Server.Sandbox == "" {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// confine asks which of the servers get a sandbox. What does not start in it is seen when the servers are tried.
+func (r *initRun) confine(ctx context.Context) error {
+	names := r.programs()
+	if way, open := sandboxesOf(r.a.environ()); r.sandbox == "" && !r.yes && len(names) > 0 && way != "none" {
+		t := r.a.stdout
+		heading(t, "Sandboxes by "+way)
+		item(t, dim, "i", "closed", "your home with ~/.ssh and ~/.aws, other programs, the sockets of Docker, of SSH and of the keyring")
+		item(t, dim, "i", "left", "the system, its runner, the folders that its entry names, its own secrets, the network; weir sandbox learn NAME finds more")
+		for _, gap := range open {
+			item(t, yellow, "!", "open", gap)
+		}
+		chosen, err := r.pick(ctx, "Confine "+strings.Join(names, ", ")+"?", names, false)
+		if err != nil {
+			return err
+		}
+		if names = chosen; len(names) > 0 {
+			r.sandbox = "auto"
+		}
+	}
+	for i, s := range r.plan.Import.Servers {
+		if slices.Contains(names, s.Name) {
+			r.plan.Import.Servers[i].Server.Sandbox = r.sandbox
+		}
+	}
+	return nil
+}
+
+// pick asks a question about names, of which a person may choose some. standard is the answer of an empty line.
+func (r *initRun) pick(ctx context.Context, question string, names []string, standard bool) ([]string, error) {
 	q, _ := newQuestions(r.a)
+	hint := " [Y/n/names]"
+	if !standard {
+		hint = " [y/N/names]"
+	}
 	for {
-		answer, err := q.line(ctx, r.a.stderr.paint(bold, "Connect "+strings.Join(ids, ", ")+"?")+" [Y/n/names]", false)
+		answer, err := q.line(ctx, r.a.stderr.paint(bold, question)+hint, false)
 		if err != nil {
 			return nil, fmt.Errorf("nothing has changed: %w", err)
 		}
-		words := strings.FieldsFunc(strings.ToLower(answer), func(c rune) bool { return c == ' ' || c == ',' })
+		words := strings.FieldsFunc(answer, func(c rune) bool { return c == ' ' || c == ',' })
+		one := ""
+		if len(words) == 1 {
+			one = strings.ToLower(words[0])
+		}
 		switch {
-		case len(words) == 0, slices.Equal(words, []string{"y"}), slices.Equal(words, []string{"yes"}):
-			return all, nil
-		case slices.Equal(words, []string{"n"}), slices.Equal(words, []string{"no"}):
+		case one == "y", one == "yes", len(words) == 0 && standard:
+			return names, nil
+		case one == "n", one == "no", len(words) == 0:
 			return nil, nil
 		}
-		if at := slices.IndexFunc(words, func(w string) bool { return !slices.Contains(ids, w) }); at >= 0 {
-			fmt.Fprintf(r.a.stderr, "%q is none of these clients.\n", words[at])
-			continue
+		at := slices.IndexFunc(words, func(w string) bool { return !slices.Contains(names, w) })
+		if at < 0 {
+			return words, nil
 		}
-		return slices.DeleteFunc(all, func(s setup.Source) bool { return !slices.Contains(words, s.Client.ID) }), nil
+		fmt.Fprintf(r.a.stderr, "%q is none of them.\n", words[at])
 	}
 }
 

@@ -160,6 +160,6 @@ func (a *process) nearMachine(path string) (*setup.Machine, error) {
 func firstCommands(a *process) []*cobra.Command {
 	return []*cobra.Command{
 		initCommand(a), importCommand(a), connectCommand(a), disconnectCommand(a), clientsCommand(a), undoCommand(a),
-		addCommand(a), removeCommand(a), enableCommand(a), disableCommand(a),
+		addCommand(a), removeCommand(a), enableCommand(a), disableCommand(a), sandboxCommand(&learning{a: a}),
 	}
 }

@@ -346,6 +346,7 @@ func TestInitWithService(t *testing.T) {
 
 	s := personAt(t, h.command(t.Context(), "init", "--secrets", "inline"))
 	s.answer("Bring these servers behind weir", "y\n")
+	answerSandboxes(s, "n\n")
 	s.answer("Connect ", "y\n")
 	s.answer("starts at login? [y/N]", "y\n")
 	s.end(exitOK)

@@ -41,10 +41,11 @@ const (
 // absent.
 type target struct {
 	url, token, config string
-	profile            string  // "" is the whole catalog
-	as                 string  // the caller, for a gateway of the command's own; "" is the user of this machine
-	node               string  // of a cluster, which answers; "" is the one that is asked
-	person             *person // answers questions of calls; nil if the command makes no calls
+	profile            string    // "" is the whole catalog
+	as                 string    // the caller, for a gateway of the command's own; "" is the user of this machine
+	node               string    // of a cluster, which answers; "" is the one that is asked
+	learn              *learning // a gateway of one server only, to learn what it needs; nil for all servers
+	person             *person   // answers questions of calls; nil if the command makes no calls
 }
 
 // capabilities are those that the command declares as a client. Without a terminal it can ask no one,
@@ -352,6 +353,9 @@ func openOwn(a *process, ctx context.Context, t target, from *foundConfig) (*cli
 	c, warnings, err := config.Load(path, opts)
 	warn(a.stderr, warnings)
 	var by *identity.Identity
+	if err == nil && t.learn != nil {
+		err = t.learn.only(c)
+	}
 	if err == nil {
 		by, err = identityAs(c, t.as)
 	}
@@ -371,7 +375,7 @@ func openOwn(a *process, ctx context.Context, t target, from *foundConfig) (*cli
 		return nil, err
 	}
 	g, err := gateway.New(ctx, c, gateway.Options{
-		Audit: records, Version: a.version, Logger: logger.Logger, Environ: a.environ(), Lineage: lineage, RedactResults: a.redact, Shell: true, Credentials: openCredentials(a, c), Tokens: logger.Tokens(),
+		Audit: records, Version: a.version, Logger: logger.Logger, Environ: a.environ(), Lineage: lineage, RedactResults: a.redact, Shell: true, Credentials: openCredentials(a, c), Tokens: logger.Tokens(), Lesson: t.learn.into(),
 	})
 	if err != nil {
 		return nil, err

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/upstream/confined"
 )
 
 // TestTryAsksAndPrintsTheCall tries a tool of a server at a terminal.
@@ -38,14 +41,33 @@ func TestInitAsks(t *testing.T) {
 	before := h.files(t)
 	s := atTerminal(t, append(env, "init")...)
 	s.answer("Bring these servers", "\n")
+	answerSandboxes(s, "time\n")
 	s.answer("Move the 3 secrets", "store\n")
 	s.answer("Connect claude-code, cursor, vscode?", "nobody\n")
-	s.answer("none of these clients", "cursor\n")
+	s.answer("none of them", "cursor\n")
 	if err := <-s.ended; err != nil {
 		t.Fatalf("%v\n%s", err, s.screen)
 	}
 	after := h.files(t)
 	if !strings.Contains(after[".cursor/mcp.json"], `"attach"`) || after[".claude.json"] != before[".claude.json"] {
 		t.Errorf("cursor alone should be connected:\n%s\n%s", after[".cursor/mcp.json"], after[".claude.json"])
+	}
+	if confinesHere() {
+		if conf := after[".config/weir/weir.yaml"]; strings.Count(conf, "sandbox: auto") != 1 {
+			t.Errorf("one server should have a sandbox:\n%s", conf)
+		}
+	}
+}
+
+// confinesHere reports whether this machine confines programs.
+func confinesHere() bool {
+	way, _, err := confined.New(confined.Options{Environ: os.Environ()}).Describe(&config.Server{})
+	return err == nil && way != "none"
+}
+
+// answerSandboxes answers which servers of weir init get a sandbox, where the machine has any.
+func answerSandboxes(s *session, answer string) {
+	if confinesHere() {
+		s.answer("Confine ", answer)
 	}
 }

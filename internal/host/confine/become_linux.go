@@ -51,6 +51,12 @@ func become(walls string, command []string) int {
 	if err != nil {
 		return fail(err)
 	}
+	if w.Watch != "" {
+		if err := watched(w.Watch); err != nil {
+			return fail(err)
+		}
+		return fail(syscall.Exec(path, command, syscall.Environ()))
+	}
 	if w.Carry != "" {
 		return carry(w, path, command)
 	}

@@ -3,6 +3,7 @@
 package confine
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -15,3 +16,14 @@ func become(string, []string) int {
 
 // Landlock returns 0: there is none on this system.
 func Landlock() int { return 0 }
+
+// Watcher is for Linux.
+type Watcher struct{}
+
+// Watch returns an error: system calls cannot be watched on this system.
+func Watch(string, func(Touch)) (*Watcher, error) {
+	return nil, errors.New("system calls are watched on Linux only")
+}
+
+// Close does nothing.
+func (*Watcher) Close() {}

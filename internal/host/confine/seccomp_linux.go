@@ -34,14 +34,9 @@ const (
 // and with w.Offline sockets of other protocols than TCP, such as UDP and MPTCP, which Landlock does not bound. Pairs of
 // sockets stay.
 func filter(w Walls) error {
-	var arch uint32
-	switch runtime.GOARCH {
-	case "amd64":
-		arch = unix.AUDIT_ARCH_X86_64
-	case "arm64":
-		arch = unix.AUDIT_ARCH_AARCH64
-	default:
-		return fmt.Errorf("system calls cannot be filtered on %s", runtime.GOARCH)
+	arch, err := architecture()
+	if err != nil {
+		return err
 	}
 	jump := func(how uint16, k uint32, yes, no uint8) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_JMP | how | unix.BPF_K, Jt: yes, Jf: no, K: k}
@@ -81,13 +76,24 @@ func filter(w Walls) error {
 	code = append(code, ifEqual(unix.SYS_SOCKET, 0, uint8(len(socket))))
 	code = append(append(code, socket...), allow)
 	program := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
-	thread, _, err := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program)))
+	thread, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program)))
 	runtime.KeepAlive(code)
 	switch {
-	case err != 0:
-		return fmt.Errorf("system calls cannot be filtered: %w", err)
+	case errno != 0:
+		return fmt.Errorf("system calls cannot be filtered: %w", errno)
 	case thread != 0:
 		return errors.New("system calls cannot be filtered for all threads")
 	}
 	return nil
+}
+
+// architecture returns the kernel's number of this architecture.
+func architecture() (uint32, error) {
+	switch runtime.GOARCH {
+	case "amd64":
+		return unix.AUDIT_ARCH_X86_64, nil
+	case "arm64":
+		return unix.AUDIT_ARCH_AARCH64, nil
+	}
+	return 0, fmt.Errorf("system calls cannot be filtered on %s", runtime.GOARCH)
 }

@@ -20,6 +20,8 @@ type Walls struct {
 	Port    int  `json:"port,omitempty"`
 	// Carry is a socket of the file system to which the process carries the connections that the program makes to Port.
 	Carry string `json:"carry,omitempty"`
+	// Watch is the socket of a Watcher. Then there are no walls: the watcher is told what the program touches.
+	Watch string `json:"watch,omitempty"`
 	// Boxed says that the program is in namespaces of its own already: it sees only the files of Read and Write, and its own
 	// network.
 	Boxed bool `json:"boxed,omitempty"`

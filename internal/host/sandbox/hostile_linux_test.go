@@ -188,15 +188,19 @@ func start(t *testing.T, m *sandbox.Machine, p sandbox.Program, s sandbox.Spec) 
 	if err != nil {
 		t.Fatal(err)
 	}
+	begin := time.Now()
+	return ran(t, c), time.Since(begin)
+}
+
+// ran runs a program to its end and returns what it prints.
+func ran(t *testing.T, c *sandbox.Confined) string {
+	t.Helper()
 	defer c.End()
 	// A process between that is built with the race detector sleeps for a second at its end otherwise.
 	env := append(slices.Clone(c.Env), "GORACE=atexit_sleep_ms=0")
-	cmd := &exec.Cmd{Path: c.Path, Args: append([]string{c.Path}, c.Args...), Env: env, Dir: c.Dir}
-	begin := time.Now()
-	out, err := cmd.CombinedOutput()
-	took = time.Since(begin)
+	out, err := (&exec.Cmd{Path: c.Path, Args: append([]string{c.Path}, c.Args...), Env: env, Dir: c.Dir}).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	return string(out), took
+	return string(out)
 }

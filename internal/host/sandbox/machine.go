@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -121,7 +122,7 @@ func (m *Machine) may(way Way) bool { return len(m.o.Ways) == 0 || slices.Contai
 func (m *Machine) way(s Spec) (Way, error) {
 	if s.Image != "" {
 		if _, err := m.engine(); err != nil || !m.may(Container) {
-			return None, fmt.Errorf("sandbox.image needs a container engine: %w", cmp(err, errors.New("containers are not used")))
+			return None, fmt.Errorf("sandbox.image needs a container engine: %w", cmp.Or(err, errors.New("containers are not used")))
 		}
 		return Container, nil
 	}
@@ -132,13 +133,6 @@ func (m *Machine) way(s Spec) (Way, error) {
 		return Landlock, nil
 	}
 	return None, nil
-}
-
-func cmp(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
 }
 
 // Confined is a program in its sandbox, ready to start. The caller calls End when it has ended, or was not started.
@@ -279,7 +273,11 @@ func (m *Machine) confined(c *Confined, f folders, s Spec, w confine.Walls) erro
 	if err != nil && needsSelf {
 		return err
 	}
-	c.Env = homeOf(c.Env, f)
+	if c.Way == Container { // the engine has its images and its registries in the home of the user
+		c.Env = m.forEngine(c.Env)
+	} else {
+		c.Env = homeOf(c.Env, f)
+	}
 	if hosts := s.Hosts(); hosts != nil {
 		p, err := m.proxy(c, hosts)
 		if err != nil {
@@ -356,6 +354,19 @@ func homeOf(env []string, f folders) []string {
 			if _, there := get(env, name); !there {
 				env = append(env, name+"="+dir)
 			}
+		}
+	}
+	return env
+}
+
+// engineVariables are variables of weir's environment by which an engine finds its daemon and its settings.
+var engineVariables = []string{"HOME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT", "CONTAINER_HOST", "CONTAINERS_CONF"}
+
+// forEngine returns the environment of an engine that starts a program.
+func (m *Machine) forEngine(env []string) []string {
+	for _, name := range engineVariables {
+		if value, ok := m.o.Lookup(name); ok {
+			env = set(env, name+"="+value)
 		}
 	}
 	return env
@@ -445,10 +456,11 @@ func contain(c *Confined, engine, self string, f folders, s Spec, w confine.Wall
 	given := c.Env
 	for _, pair := range given {
 		name, _, _ := strings.Cut(pair, "=")
-		if name != "PATH" && !strings.HasPrefix(name, "DOCKER_") && !strings.HasPrefix(name, "CONTAINER_") {
+		if name != "PATH" && name != "HOME" && name != "TMPDIR" && !strings.HasPrefix(name, "XDG_") && !strings.HasPrefix(name, "DOCKER_") && !strings.HasPrefix(name, "CONTAINER") {
 			args = append(args, "-e", name)
 		}
 	}
+	args = append(args, "-e", "HOME="+f.state, "-e", "TMPDIR=/tmp")
 	if c.Dir != "" {
 		args = append(args, "-w", c.Dir)
 	}
@@ -461,7 +473,8 @@ func contain(c *Confined, engine, self string, f folders, s Spec, w confine.Wall
 			return errors.New("sandbox.net with hosts needs command: weir carries the connections of the program in the container")
 		}
 		const at = "/run/weir-confine"
-		w = confine.Walls{Name: w.Name, Offline: true, Port: w.Port, Carry: w.Carry, Boxed: true, Memory: w.Memory}
+		// The container bounds the files already.
+		w = confine.Walls{Name: w.Name, Write: []string{"/"}, Offline: true, Port: w.Port, Carry: w.Carry, Boxed: true, Memory: w.Memory}
 		args = append(args, "-v", self+":"+at+":ro", "-v", filepath.Dir(w.Carry)+":"+filepath.Dir(w.Carry)+":rw", "--entrypoint", at)
 		inside = append([]string{s.Image}, w.Arguments(c.Path, c.Args...)...)
 	}

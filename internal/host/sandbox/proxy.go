@@ -92,7 +92,11 @@ func newProxy(hosts []string, socket string, told reached, log *slog.Logger) (*p
 		Rewrite:   func(r *httputil.ProxyRequest) { r.Out.Header.Del("Proxy-Authorization"); r.Out.Host = r.In.Host },
 		Transport: &http.Transport{DialContext: p.dial, ResponseHeaderTimeout: 5 * time.Minute, IdleConnTimeout: 30 * time.Second, DisableCompression: true},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			http.Error(w, err.Error(), http.StatusBadGateway)
+			code := http.StatusBadGateway
+			if errors.Is(err, address.ErrRefused) {
+				code = http.StatusForbidden
+			}
+			http.Error(w, err.Error(), code)
 		},
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}

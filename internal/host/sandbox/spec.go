@@ -66,7 +66,7 @@ var system = []string{
 	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store", "/snap", "/run/current-system",
 	"/etc/alternatives", "/etc/ca-certificates", "/etc/ca-certificates.conf", "/etc/ssl", "/etc/pki", "/etc/crypto-policies", "/etc/resolv.conf", "/etc/hosts",
 	"/etc/host.conf", "/etc/nsswitch.conf", "/etc/gai.conf", "/etc/services", "/etc/protocols", "/etc/passwd", "/etc/group", "/etc/localtime", "/etc/timezone",
-	"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld.so.preload", "/etc/mime.types", "/etc/magic", "/etc/fonts", "/etc/os-release", "/etc/machine-id", "/etc/pip.conf",
+	"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld.so.preload", "/etc/mime.types", "/etc/locale.alias", "/etc/inputrc", "/etc/magic", "/etc/fonts", "/etc/os-release", "/etc/machine-id", "/etc/pip.conf",
 	"/etc/npmrc", "/etc/python3", "/etc/uv", "/etc/nix", "/etc/static", "/etc/java-21-openjdk", "/etc/java-17-openjdk", "/etc/gitconfig",
 	"/run/systemd/resolve", "/run/resolvconf", "/mnt/wsl/resolv.conf", "/var/lib/ca-certificates",
 	"/sys/devices/system/cpu", "/sys/fs/cgroup", "/sys/kernel/mm/transparent_hugepage",

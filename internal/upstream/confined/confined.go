@@ -29,8 +29,13 @@ type Options struct {
 	State string
 	// Reached is told the hosts that programs with named hosts reach, or are refused; nil is not told.
 	Reached func(server, host string, refused error)
-	Logger  *slog.Logger
+	// Lesson, if not nil, is told what the programs touch; they run without walls then.
+	Lesson *Lesson
+	Logger *slog.Logger // nil discards
 }
+
+// Lesson collects what programs touch; see sandbox.Lesson.
+type Lesson = sandbox.Lesson
 
 // Programs confines the programs of servers. It is safe for concurrent use.
 type Programs struct {
@@ -49,6 +54,9 @@ const (
 
 // New returns Programs.
 func New(o Options) *Programs {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
 	p := &Programs{o: o, told: bounded.New(bounded.Options[string, bool]{MaxCount: maxTold, TTL: toldTime})}
 	p.lookup = func(name string) (string, bool) {
 		for _, pair := range slices.Backward(o.Environ) {
@@ -75,7 +83,12 @@ func (p *Programs) Confine(s *mcpserver.Server, cmd *stdio.Command) (end func(),
 	if err != nil {
 		return nil, err
 	}
-	c, err := p.machine().Confine(program, specOf(&s.Sandbox))
+	var c *sandbox.Confined
+	if p.o.Lesson != nil {
+		c, err = p.machine().Learn(program, p.o.Lesson)
+	} else {
+		c, err = p.machine().Confine(program, specOf(&s.Sandbox))
+	}
 	if err != nil {
 		return nil, err
 	}
