@@ -31,6 +31,9 @@ import (
 var weirBin, fakeBin string
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == hostileArgument {
+		hostileServer()
+	}
 	err := proctest.Guard()
 	if err == nil {
 		err = moreAtOnce()
