@@ -213,7 +213,7 @@ func postJSON(ctx context.Context, to, token string, body []byte, accept string,
 // fetchTable writes the rows of a resource_url and returns their number. Formats that are written
 // row by row are also held row by row.
 func fetchTable(a *process, ctx context.Context, from string, body []byte, columns []string, format string, out io.Writer) (rows int, err error) {
-	accept := map[string]string{formatNDJSON: plane.TypeNDJSON, formatArrow: plane.TypeArrow}[format]
+	accept := map[string]string{formatNDJSON: plane.TypeNDJSON, formatArrow: plane.TypeArrow + ", " + plane.TypeJSON + ";q=0.5"}[format] // not every server has Arrow
 	if accept == "" {
 		accept = plane.TypeJSON
 	}
@@ -229,7 +229,7 @@ func fetchTable(a *process, ctx context.Context, from string, body []byte, colum
 			rows = lines.lines
 			return nil, err
 		case got == plane.TypeArrow && format == formatArrow:
-			rows, err = columnar.CountArrow(io.TeeReader(in, out))
+			rows, err = columnar.Registered().CountArrow(io.TeeReader(in, out))
 			return nil, copied(0, err)
 		}
 		answer := plane.ReadAnswer(ctx, io.NopCloser(in), resp.Request.URL.Host, table.Selection{})

@@ -61,7 +61,7 @@ var (
 		"internal/host/confine":      "a hostile server of internal/host/sandbox tries its walls",
 		"internal/setup/bundle":      "each test unpacks many bundles; together they reach nine of ten statements",
 		"internal/config":            "its cases are files of testdata",
-		"internal/columnar":          "tables of values, and files with changed bytes; together they reach nine of ten statements",
+		"internal/columnar/codec":    "tables of values, and files with changed bytes; together they reach nine of ten statements",
 		"internal/setup":             "commands are its interface, and tests of package cli run them",
 		"internal/house":             "TestModule applies every rule to the module",
 		"internal/setup/machine":     "tests of packages weir and cli change the files of gateways",

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/columnar"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	_ "github.com/weir-mcp/weir/s2sp/columnar" // tables of servers and of commands in Arrow and Parquet
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 

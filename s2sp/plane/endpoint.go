@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/columnar"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/s2sp/table"
@@ -32,8 +33,14 @@ const (
 	typeParquet = "application/vnd.apache.parquet"
 )
 
-// forms are the media types in the order in which messages list them.
-var forms = []string{TypeJSON, TypeNDJSON, typeCSV, TypeArrow, typeParquet}
+// forms returns the media types that this program writes, in the order in which messages list them.
+func forms() []string {
+	all := []string{TypeJSON, TypeNDJSON, typeCSV, TypeArrow, typeParquet}
+	if !columnar.Supported() {
+		return all[:3]
+	}
+	return all
+}
 
 // HandlerOptions change how resources are served. The zero value is ready to use.
 type HandlerOptions struct {
@@ -68,7 +75,8 @@ type HandlerOptions struct {
 //
 // Rows have the table's order, _row_id first. With "Accept: application/x-ndjson" the rows are one
 // object a line, with "text/csv" CSV, with "application/vnd.apache.arrow.stream" an Arrow IPC stream, and
-// with "application/vnd.apache.parquet" a Parquet file.
+// with "application/vnd.apache.parquet" a Parquet file. A program that does not import package s2sp/columnar
+// has neither of the last two forms.
 //
 // Rows and columns that do not exist are omitted. With "Prefer: handling=strict" (RFC 7240) such a
 // column is a 400 that lists the existing columns, and the token is not spent.
@@ -323,7 +331,7 @@ func (e *endpoint) fetch(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if choose(r.Header.Values("Accept")) == "" {
-		e.refuse(w, r, http.StatusNotAcceptable, "rows come as "+strings.Join(forms, ", ")+"; Accept names none of these")
+		e.refuse(w, r, http.StatusNotAcceptable, "rows come as "+strings.Join(forms(), ", ")+"; Accept names none of these")
 		return
 	}
 	claim, err := e.tokens.Claim(r.Context(), token)
@@ -507,7 +515,7 @@ func choose(accept []string) string {
 			case "text/*":
 				kind = typeCSV
 			}
-			if !slices.Contains(forms, kind) {
+			if !slices.Contains(forms(), kind) {
 				continue
 			}
 			if q > liked {

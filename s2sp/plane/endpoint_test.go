@@ -20,6 +20,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 
 	"github.com/weir-mcp/weir/internal/artifact"
+	_ "github.com/weir-mcp/weir/s2sp/columnar" // the forms that are tested
 	"github.com/weir-mcp/weir/s2sp/plane"
 	"github.com/weir-mcp/weir/s2sp/table"
 )

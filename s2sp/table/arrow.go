@@ -15,9 +15,10 @@ const ArrowEncoding = columnar.Encoding
 // column has the narrowest type that holds all its values: bool, int64, float64, decimal128, utf8,
 // date32, timestamp, or a list of one of these. Null and absent values are null. A column with
 // objects, nested arrays, mixed kinds, or numbers that these types would round is utf8; each value is
-// then JSON text, and the field metadata has [ArrowEncoding].
+// then JSON text, and the field metadata has [ArrowEncoding]. In a program that does not import package
+// s2sp/columnar, it writes nothing, and the error wraps [errors.ErrUnsupported].
 func (v View) WriteArrow(w io.Writer) (int64, error) {
-	n, err := columnar.WriteArrow(w, v.columnar())
+	n, err := columnar.Registered().WriteArrow(w, v.columnar())
 	return n, wrapWrite(err)
 }
 
@@ -25,7 +26,7 @@ func (v View) WriteArrow(w io.Writer) (int64, error) {
 // the logical type JSON. A row group is held at a time: before anything is written, grow is asked for
 // its memory, and may refuse it. Nil allows all.
 func (v View) WriteParquet(w io.Writer, grow func(bytes int64) error) (int64, error) {
-	n, err := columnar.WriteParquet(w, v.columnar(), grow)
+	n, err := columnar.Registered().WriteParquet(w, v.columnar(), grow)
 	return n, wrapWrite(err)
 }
 
@@ -57,7 +58,7 @@ func (v View) columnar() columnar.Rows {
 // fromColumnar reads Arrow or Parquet.
 func fromColumnar(data []byte, opts Options) (*Table, error) {
 	b := NewBuilder(opts, nil)
-	err := columnar.Read(data, columnar.Sink{Grow: func(n int64) error { return opts.grow(int(n)) }, Row: b.Append})
+	err := columnar.Registered().Read(data, columnar.Sink{Grow: func(n int64) error { return opts.grow(int(n)) }, Row: b.Append})
 	if errors.Is(err, columnar.ErrForm) {
 		return notTable(nil, err)
 	}

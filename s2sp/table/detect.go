@@ -13,7 +13,8 @@ import (
 // DetectOptions extend the forms that Detect accepts. Detect always accepts an array of objects, an
 // object whose only member is such an array, NDJSON, and an object that names its columns once:
 // columns with rows or data, or column by column as pandas writes. It accepts an Arrow stream or file,
-// and a Parquet file as well.
+// and a Parquet file as well; in a program that does not import package s2sp/columnar, these are an error that
+// wraps errors.ErrUnsupported.
 type DetectOptions struct {
 	Options
 

@@ -24,5 +24,7 @@
 // (spec/tables §1), so a column of that name in the data is renamed to _row_id_data.
 // [Options.KeepRowID] disables that for rows that were taken from another table.
 //
+// WriteArrow and WriteParquet need a codec, which programs get by the import of package s2sp/columnar.
+//
 // The package does not know MCP or HTTP, or where the bytes are stored.
 package table

@@ -80,7 +80,7 @@ func TestLongValues(t *testing.T) {
 				t.Errorf("%.20s as %s: %d rows, %v", raw, form, len(rows), err)
 			}
 		}
-		if n, err := columnar.CountArrow(bytes.NewReader(out["arrow"])); err != nil || n != 2 || bytes.Count(out["arrow"], []byte(want)) != 2 {
+		if n, err := columnar.Registered().CountArrow(bytes.NewReader(out["arrow"])); err != nil || n != 2 || bytes.Count(out["arrow"], []byte(want)) != 2 {
 			t.Errorf("%.20s as Arrow: %d rows, %v, %d times the value", raw, n, err, bytes.Count(out["arrow"], []byte(want)))
 		}
 	}

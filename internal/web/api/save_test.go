@@ -12,6 +12,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 
+	_ "github.com/weir-mcp/weir/s2sp/columnar" // the forms that are tested
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 

@@ -1,4 +1,4 @@
-package columnar
+package codec
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 
+	"github.com/weir-mcp/weir/internal/columnar"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
@@ -26,9 +27,9 @@ const (
 	messageBatch      = 3
 )
 
-// CountArrow reads an Arrow IPC stream to its end and returns its number of rows. It holds no rows. A truncated
+// countArrow reads an Arrow IPC stream to its end and returns its number of rows. It holds no rows. A truncated
 // stream is an error.
-func CountArrow(r io.Reader) (rows int, err error) {
+func countArrow(r io.Reader) (rows int, err error) {
 	for first := true; ; first = false {
 		m, err := nextMessage(r)
 		switch {
@@ -69,7 +70,7 @@ type message struct {
 // nextMessage reads the metadata of a message. At the end of a stream it returns io.EOF.
 func nextMessage(r io.Reader) (m message, err error) {
 	var size [4]byte
-	if _, err = io.ReadFull(r, size[:]); err == nil && bytes.Equal(size[:], magicStream) {
+	if _, err = io.ReadFull(r, size[:]); err == nil && bytes.Equal(size[:], columnar.MagicStream) {
 		_, err = io.ReadFull(r, size[:])
 	}
 	n := binary.LittleEndian.Uint32(size[:])
@@ -201,14 +202,14 @@ func (f flat) vector(n, size int) (at, count int, err error) {
 
 // An allocator asks a Sink for the memory of a decoder. It panics with the error of the Sink, because the
 // decoder cannot do without the memory; Read returns the error.
-type allocator struct{ sink Sink }
+type allocator struct{ sink columnar.Sink }
 
 // Allocate implements memory.Allocator.
 func (a allocator) Allocate(size int) []byte {
 	if size < 0 || size > 1<<40 {
 		panic(fmt.Sprintf("a buffer of %d bytes", size))
 	}
-	if err := a.sink.grow(int64(size)); err != nil {
+	if err := a.sink.Grow(int64(size)); err != nil {
 		panic(err)
 	}
 	return make([]byte, size, (size+63)/64*64)
@@ -229,7 +230,7 @@ func (a allocator) Free([]byte) {}
 
 // checkMessages checks that no message of a stream claims more bytes than there are. It takes the memory of
 // their metadata.
-func checkMessages(data []byte, s Sink) error {
+func checkMessages(data []byte, s columnar.Sink) error {
 	for r := bytes.NewReader(data); r.Len() > 0; {
 		before := r.Len()
 		m, err := nextMessage(r)
@@ -237,7 +238,7 @@ func checkMessages(data []byte, s Sink) error {
 			return nil
 		}
 		if err == nil {
-			err = s.grow(4 * int64(before-r.Len()))
+			err = s.Grow(4 * int64(before-r.Len()))
 		}
 		if err != nil {
 			return err
@@ -254,7 +255,7 @@ func checkMessages(data []byte, s Sink) error {
 
 // checkFile checks the index of a file, which is at its end, and the messages to which it leads. It takes the memory
 // of their metadata.
-func checkFile(data []byte, s Sink) (err error) {
+func checkFile(data []byte, s columnar.Sink) (err error) {
 	defer func() {
 		if recover() != nil {
 			err = errors.New("its index is malformed")
@@ -266,7 +267,7 @@ func checkFile(data []byte, s Sink) (err error) {
 		return fmt.Errorf("its index claims %d bytes", size)
 	}
 	index := data[end-size : end]
-	if err := s.grow(4 * int64(size)); err != nil {
+	if err := s.Grow(4 * int64(size)); err != nil {
 		return err
 	}
 	root := flat{index, int(binary.LittleEndian.Uint32(index))}
@@ -289,7 +290,7 @@ func checkFile(data []byte, s Sink) (err error) {
 			if start < 0 || start > int64(end) || meta > int64(end)-start || body < 0 || body > int64(end)-start-meta {
 				return errors.New("its index leads to bytes that are not there")
 			}
-			if err := s.grow(4 * meta); err != nil {
+			if err := s.Grow(4 * meta); err != nil {
 				return err
 			}
 			m, err := nextMessage(bytes.NewReader(data[start : start+meta]))
@@ -305,8 +306,8 @@ func checkFile(data []byte, s Sink) (err error) {
 }
 
 // readArrow reads an Arrow stream or file.
-func readArrow(data []byte, s Sink) error {
-	if bytes.HasPrefix(data, magicArrow) {
+func readArrow(data []byte, s columnar.Sink) error {
+	if bytes.HasPrefix(data, columnar.MagicArrow) {
 		return readArrowFile(data, s)
 	}
 	if err := checkMessages(data, s); err != nil {
@@ -331,7 +332,7 @@ func readArrow(data []byte, s Sink) error {
 }
 
 // readArrowFile reads an Arrow file by its index: not every writer starts it as a stream.
-func readArrowFile(data []byte, s Sink) error {
+func readArrowFile(data []byte, s columnar.Sink) error {
 	if err := checkFile(data, s); err != nil {
 		return err
 	}
@@ -356,7 +357,7 @@ func readArrowFile(data []byte, s Sink) error {
 
 // batches gives the rows of record batches to a Sink.
 type batches struct {
-	sink   Sink
+	sink   columnar.Sink
 	names  [][]byte // as JSON
 	isJSON []bool
 	row    []byte
@@ -365,7 +366,7 @@ type batches struct {
 // begin reads the schema.
 func (b *batches) begin(schema *arrow.Schema) {
 	for _, f := range schema.Fields() {
-		value, _ := f.Metadata.GetValue(Encoding)
+		value, _ := f.Metadata.GetValue(columnar.Encoding)
 		b.names, b.isJSON = append(b.names, rawjson.Quote(f.Name)), append(b.isJSON, value == "json")
 	}
 }

@@ -1,4 +1,4 @@
-package columnar
+package codec
 
 import (
 	"bytes"
@@ -6,21 +6,12 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	"github.com/weir-mcp/weir/internal/columnar"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
-// Rows are rows to be written.
-type Rows struct {
-	Columns []string
-	// Numbers are the columns that hold integers, even if there are no rows.
-	Numbers []bool
-	// Each calls f for each row, always the same rows, until f returns false. A value is JSON, or nil if the
-	// row has none. It is valid as long as the rows; the slice is valid until f returns.
-	Each func(f func(values [][]byte) bool)
-}
-
-// types returns the types of the columns, for which it reads all rows once.
-func (r Rows) types() []column {
+// typesOf returns the types of the columns, for which it reads all rows once.
+func typesOf(r columnar.Rows) []column {
 	all := make([]seen, len(r.Columns))
 	r.Each(func(values [][]byte) bool {
 		for k := range values {

@@ -1,4 +1,4 @@
-package columnar
+package codec
 
 import (
 	"bytes"
@@ -14,11 +14,9 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/weir-mcp/weir/internal/columnar"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
-
-// Encoding is the metadata key of a string field whose values are JSON texts. Its value is then "json".
-const Encoding = "weir:encoding"
 
 // Limits of one record batch, or of a row group.
 const (
@@ -27,14 +25,14 @@ const (
 	longText   = 64 << 10 // a longer text is not copied into a batch with others
 )
 
-// WriteArrow writes rows as an Arrow IPC stream and returns the number of bytes written.
-func WriteArrow(w io.Writer, rows Rows) (int64, error) {
-	types := rows.types()
+// writeArrow writes rows as an Arrow IPC stream and returns the number of bytes written.
+func writeArrow(w io.Writer, rows columnar.Rows) (int64, error) {
+	types := typesOf(rows)
 	fields := make([]arrow.Field, len(types))
 	for k, c := range types {
 		fields[k] = arrow.Field{Name: rows.Columns[k], Type: c.arrow(), Nullable: true}
 		if c.kind == kindJSON {
-			fields[k].Metadata = arrow.NewMetadata([]string{Encoding}, []string{"json"})
+			fields[k].Metadata = arrow.NewMetadata([]string{columnar.Encoding}, []string{"json"})
 		}
 	}
 	schema := arrow.NewSchema(fields, nil)
@@ -121,7 +119,7 @@ func (r *recycler) Free(b []byte) {
 
 // An arrowStream collects rows into record batches.
 type arrowStream struct {
-	rows   Rows
+	rows   columnar.Rows
 	types  []column
 	schema *arrow.Schema
 	build  *array.RecordBuilder

@@ -1,10 +1,8 @@
-package columnar
+package codec
 
 import (
 	"bytes"
 	"encoding/base64"
-	"errors"
-	"fmt"
 	"math"
 	"math/big"
 	"strconv"
@@ -12,73 +10,6 @@ import (
 
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
-
-// ErrForm means that the bytes are no Arrow or Parquet that can be read.
-var ErrForm = errors.New("unreadable Arrow or Parquet")
-
-// magicArrow starts an Arrow file, and its first six bytes end it. magicParquet starts and ends a Parquet file.
-var magicArrow, magicParquet, magicStream = []byte("ARROW1\x00\x00"), []byte("PAR1"), []byte{0xff, 0xff, 0xff, 0xff}
-
-// Is reports whether data has the form of an Arrow stream, an Arrow file or a Parquet file. No text has one.
-func Is(data []byte) bool { return isParquet(data) || isArrow(data) }
-
-func isParquet(data []byte) bool {
-	return len(data) >= 12 && bytes.HasPrefix(data, magicParquet) && bytes.HasSuffix(data, magicParquet)
-}
-
-func isArrow(data []byte) bool {
-	file := bytes.HasPrefix(data, magicArrow) && bytes.HasSuffix(data, magicArrow[:6])
-	return len(data) >= 32 && file || len(data) >= 16 && bytes.HasPrefix(data, magicStream)
-}
-
-// A Sink takes what is read.
-type Sink struct {
-	// Grow is asked before more memory is used, and returns an error if there is none; nil allows all.
-	Grow func(bytes int64) error
-	// Row takes a row as a JSON object, in which NaN and Infinity may stand. It must not retain the bytes.
-	Row func(row []byte) error
-}
-
-func (s Sink) grow(n int64) error {
-	if s.Grow == nil || n <= 0 {
-		return nil
-	}
-	return s.Grow(n)
-}
-
-// Read reads data, of which Is is true. Its error is an error of s, or wraps ErrForm.
-func Read(data []byte, s Sink) (err error) {
-	own := &sinkError{}
-	defer func() {
-		// Both decoders take some malformed data for a fault of the program.
-		if fault := recover(); fault != nil {
-			err = fmt.Errorf("%w: %v", ErrForm, fault)
-		}
-		if own.err != nil {
-			err = own.err
-		}
-	}()
-	watched := Sink{Grow: func(n int64) error { return own.keep(s.grow(n)) }, Row: func(row []byte) error { return own.keep(s.Row(row)) }}
-	if isParquet(data) {
-		err = readParquet(data, watched)
-	} else {
-		err = readArrow(data, watched)
-	}
-	if err != nil && own.err == nil {
-		err = fmt.Errorf("%w: %w", ErrForm, err)
-	}
-	return err
-}
-
-// sinkError keeps the first error of a Sink, which a decoder may wrap or hide.
-type sinkError struct{ err error }
-
-func (e *sinkError) keep(err error) error {
-	if e.err == nil {
-		e.err = err
-	}
-	return err
-}
 
 // The functions below append values as JSON.
 

@@ -1,4 +1,4 @@
-package columnar
+package codec
 
 import (
 	"bytes"
@@ -19,12 +19,14 @@ import (
 	"github.com/parquet-go/parquet-go/compress/snappy"
 	"github.com/parquet-go/parquet-go/compress/uncompressed"
 	"github.com/parquet-go/parquet-go/compress/zstd"
+
+	"github.com/weir-mcp/weir/internal/columnar"
 )
 
 var errRoom = errors.New("no room")
 
 // bounded is a Sink with room for some bytes. taken are those that were asked for.
-func bounded(most int64) (s Sink, taken *int64) {
+func bounded(most int64) (s columnar.Sink, taken *int64) {
 	taken = new(int64)
 	take := func(n int64) error {
 		if *taken += n; *taken > most {
@@ -32,7 +34,7 @@ func bounded(most int64) (s Sink, taken *int64) {
 		}
 		return nil
 	}
-	return Sink{Grow: take, Row: func(row []byte) error { return take(int64(len(row))) }}, taken
+	return columnar.Sink{Grow: take, Row: func(row []byte) error { return take(int64(len(row))) }}, taken
 }
 
 // allocated returns the bytes that f allocates in all.
@@ -50,7 +52,7 @@ func samples(t testing.TB) map[string][]byte {
 	rows := rowsOf(t, `{"n":1,"f":0.5,"d":"2026-01-31","t":"2026-01-31T10:20:30Z","s":"x","l":[1,null],"b":true,"x":18446744073709551616,"j":{"a":1}}`, `{"n":2,"s":"x","l":[]}`, `{"s":"y"}`)
 	all := map[string][]byte{}
 	var out bytes.Buffer
-	if _, err := WriteArrow(&out, rows); err != nil {
+	if _, err := writeArrow(&out, rows); err != nil {
 		t.Fatal(err)
 	}
 	all["arrow"] = bytes.Clone(out.Bytes())
@@ -73,7 +75,7 @@ func samples(t testing.TB) map[string][]byte {
 	}
 	all["arrow file"] = bytes.Clone(out.Bytes())
 	out.Reset()
-	if _, err := WriteParquet(&out, rows, nil); err != nil {
+	if _, err := writeParquet(&out, rows, nil); err != nil {
 		t.Fatal(err)
 	}
 	all["parquet"] = bytes.Clone(out.Bytes())
@@ -108,7 +110,7 @@ func TestSamples(t *testing.T) {
 		s, _ := bounded(64 << 20)
 		rows := 0
 		s.Row = func([]byte) error { rows++; return nil }
-		if err := Read(data, s); err == nil && rows < 3 || err != nil && !strings.Contains(err.Error(), "DELTA_BYTE_ARRAY") {
+		if err := read(data, s); err == nil && rows < 3 || err != nil && !strings.Contains(err.Error(), "DELTA_BYTE_ARRAY") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -125,7 +127,7 @@ func TestChangedFilesAskForMemory(t *testing.T) {
 				changed[at] ^= bits
 				s, taken := bounded(room)
 				var err error
-				if n := allocated(func() { err = Read(changed, s) }); int64(n) > constant+4*min(*taken, room) {
+				if n := allocated(func() { err = read(changed, s) }); int64(n) > constant+4*min(*taken, room) {
 					t.Fatalf("%s, byte %d ^ %#x: %d bytes were allocated, and %d asked for: %v", name, at, bits, n, *taken, err)
 				}
 			}
@@ -171,7 +173,7 @@ func TestDeltaClaims(t *testing.T) {
 	}
 }
 
-// Rows that are short in Arrow and long in JSON are counted as they are made.
+// columnar.Rows that are short in Arrow and long in JSON are counted as they are made.
 func TestShortArrowOfManyRows(t *testing.T) {
 	schema := arrow.NewSchema([]arrow.Field{{Name: "n", Type: arrow.Null, Nullable: true}}, nil)
 	var out bytes.Buffer
@@ -182,7 +184,7 @@ func TestShortArrowOfManyRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, taken := bounded(1 << 20)
-	if err := Read(out.Bytes(), s); !errors.Is(err, errRoom) || *taken > 2<<20 {
+	if err := read(out.Bytes(), s); !errors.Is(err, errRoom) || *taken > 2<<20 {
 		t.Errorf("%v, %d bytes", err, *taken)
 	}
 }
@@ -218,7 +220,7 @@ func TestArrowOfOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got string
-		err := Read(out.Bytes(), Sink{Row: func(row []byte) error { got = string(row); return nil }})
+		err := read(out.Bytes(), columnar.Sink{Row: func(row []byte) error { got = string(row); return nil }})
 		const want = `{"u":18446744073709551615,"f":0.1,"c":"01:02:03.004","y":"AP8=","s":{"a":-8},"k":"word","z":"1970-01-01T00:00:01.000001Z"}`
 		if err != nil || got != want {
 			t.Errorf("%s: %v\n got %s\nwant %s", name, err, got, want)
@@ -231,11 +233,11 @@ func FuzzRead(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if !Is(data) {
+		if !columnar.Is(data) {
 			return
 		}
 		s, _ := bounded(4 << 20)
-		if err := Read(data, s); err != nil && !errors.Is(err, ErrForm) && !errors.Is(err, errRoom) {
+		if err := read(data, s); err != nil && !errors.Is(err, columnar.ErrForm) && !errors.Is(err, errRoom) {
 			t.Errorf("%v", err)
 		}
 	})

@@ -1,4 +1,4 @@
-package columnar
+package codec
 
 import (
 	"bytes"
@@ -7,13 +7,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-mcp/weir/internal/columnar"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
+var read = codec{}.Read
+
 // rowsOf returns rows of JSON objects with the columns in the order of the first row.
-func rowsOf(t testing.TB, lines ...string) Rows {
+func rowsOf(t testing.TB, lines ...string) columnar.Rows {
 	t.Helper()
-	r := Rows{}
+	r := columnar.Rows{}
 	at := map[string]int{}
 	for _, line := range lines {
 		if err := rawjson.EachMember([]byte(line), func(m rawjson.Member) bool {
@@ -40,22 +43,22 @@ func rowsOf(t testing.TB, lines ...string) Rows {
 }
 
 // again writes rows in a form and reads them.
-func again(t testing.TB, form string, rows Rows) []string {
+func again(t testing.TB, form string, rows columnar.Rows) []string {
 	t.Helper()
 	var out bytes.Buffer
-	write := WriteArrow
+	write := writeArrow
 	if form == "parquet" {
-		write = func(w io.Writer, rows Rows) (int64, error) { return WriteParquet(w, rows, nil) }
+		write = func(w io.Writer, rows columnar.Rows) (int64, error) { return writeParquet(w, rows, nil) }
 	}
 	n, err := write(&out, rows)
 	if err != nil || n != int64(out.Len()) {
 		t.Fatalf("%s: %d bytes of %d, %v", form, n, out.Len(), err)
 	}
-	if !Is(out.Bytes()) {
+	if !columnar.Is(out.Bytes()) {
 		t.Fatalf("%s is not recognized", form)
 	}
 	var lines []string
-	if err := Read(out.Bytes(), Sink{Row: func(row []byte) error { lines = append(lines, string(row)); return nil }}); err != nil {
+	if err := read(out.Bytes(), columnar.Sink{Row: func(row []byte) error { lines = append(lines, string(row)); return nil }}); err != nil {
 		t.Fatalf("%s: %v", form, err)
 	}
 	return lines

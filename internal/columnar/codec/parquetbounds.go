@@ -1,4 +1,4 @@
-package columnar
+package codec
 
 import (
 	"bytes"
@@ -11,6 +11,8 @@ import (
 	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go/format"
+
+	"github.com/weir-mcp/weir/internal/columnar"
 )
 
 // Bounds of a Parquet file.
@@ -161,7 +163,7 @@ func (c *compact) skip(kind byte, depth int) error {
 }
 
 // checkFooter checks the sizes in the footer of a file, and takes the memory of its structs.
-func checkFooter(data []byte, s Sink) error {
+func checkFooter(data []byte, s columnar.Sink) error {
 	size := int64(binary.LittleEndian.Uint32(data[len(data)-8:]))
 	if size > int64(len(data)-12) {
 		return errors.New("its footer claims more bytes than there are")
@@ -185,12 +187,12 @@ func checkFooter(data []byte, s Sink) error {
 	if err != nil {
 		return err
 	}
-	return s.grow(size + structBytes*c.structs + 64*c.items + 2*readBuffer*int64(elements))
+	return s.Grow(size + structBytes*c.structs + 64*c.items + 2*readBuffer*int64(elements))
 }
 
 // checkPages checks the sizes of all pages, and takes the memory of the largest ones. levels are
 // how many kinds of levels each column has.
-func checkPages(data []byte, meta *format.FileMetaData, levels []int, s Sink) error {
+func checkPages(data []byte, meta *format.FileMetaData, levels []int, s columnar.Sink) error {
 	most, check := int64(0), pageChecker{sink: s}
 	for _, g := range meta.RowGroups {
 		need := int64(0)
@@ -214,12 +216,12 @@ func checkPages(data []byte, meta *format.FileMetaData, levels []int, s Sink) er
 		}
 		most = max(most, need)
 	}
-	return s.grow(most)
+	return s.Grow(most)
 }
 
 // A pageChecker checks pages with memory that it uses again.
 type pageChecker struct {
-	sink   Sink
+	sink   columnar.Sink
 	values []byte // of a page of deltas
 	window bool   // the memory to decompress zstd is taken
 }
@@ -353,7 +355,7 @@ func (k *pageChecker) page(p page, body []byte, codec format.CompressionCodec, l
 		return k.compressed(body, codec, most, io.Discard)
 	}
 	if most > int64(cap(k.values)) {
-		if err := k.sink.grow(most); err != nil {
+		if err := k.sink.Grow(most); err != nil {
 			return err
 		}
 		k.values = make([]byte, 0, most)
@@ -427,7 +429,7 @@ func (k *pageChecker) compressed(body []byte, codec format.CompressionCodec, mos
 		in = z
 	case format.Zstd:
 		if !k.window {
-			if err := k.sink.grow(2 * maxWindow); err != nil {
+			if err := k.sink.Grow(2 * maxWindow); err != nil {
 				return err
 			}
 			k.window = true

@@ -1,4 +1,4 @@
-package columnar
+package codec
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/snappy"
 
+	"github.com/weir-mcp/weir/internal/columnar"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
@@ -21,12 +22,12 @@ const groupCopies = 4
 // decimalBytes is the length of a decimal: 128 bits.
 const decimalBytes = 16
 
-// WriteParquet writes rows as a Parquet file and returns the number of bytes written. It holds a row group at
+// writeParquet writes rows as a Parquet file and returns the number of bytes written. It holds a row group at
 // a time. Before it writes anything it asks grow for this memory; nil allows all.
-func WriteParquet(w io.Writer, rows Rows, grow func(bytes int64) error) (n int64, err error) {
-	types := rows.types()
+func writeParquet(w io.Writer, rows columnar.Rows, grow func(bytes int64) error) (n int64, err error) {
+	types := typesOf(rows)
 	if grow != nil {
-		if err := grow(groupCopies * rows.largestGroup()); err != nil {
+		if err := grow(groupCopies * largestGroup(rows)); err != nil {
 			return 0, err
 		}
 	}
@@ -59,7 +60,7 @@ func WriteParquet(w io.Writer, rows Rows, grow func(bytes int64) error) (n int64
 }
 
 // largestGroup returns the bytes of rows in the largest row group.
-func (r Rows) largestGroup() (most int64) {
+func largestGroup(r columnar.Rows) (most int64) {
 	size := int64(0)
 	r.Each(func(values [][]byte) bool {
 		size += bytesOf(values)

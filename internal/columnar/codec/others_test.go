@@ -1,4 +1,4 @@
-package columnar
+package codec
 
 import (
 	"bytes"
@@ -9,6 +9,8 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/deprecated"
+
+	"github.com/weir-mcp/weir/internal/columnar"
 )
 
 // The types of other programs are read from Parquet: structs, maps, lists of structs, times, decimals in integers,
@@ -53,7 +55,7 @@ func TestParquetOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	if err := Read(out.Bytes(), Sink{Row: func(row []byte) error { got = append(got, string(row)); return nil }}); err != nil {
+	if err := read(out.Bytes(), columnar.Sink{Row: func(row []byte) error { got = append(got, string(row)); return nil }}); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
@@ -90,11 +92,11 @@ func TestParquetAsksForMemory(t *testing.T) {
 	rows := rowsOf(t, lines...)
 	var asked int64
 	var out bytes.Buffer
-	n, err := WriteParquet(&out, rows, func(n int64) error { asked = n; return errRoom })
+	n, err := writeParquet(&out, rows, func(n int64) error { asked = n; return errRoom })
 	if !errors.Is(err, errRoom) || n != 0 || out.Len() != 0 || asked < groupCopies*groupBytes || asked > 2*groupCopies*groupBytes {
 		t.Errorf("%d bytes written, %d asked for: %v", n, asked, err)
 	}
-	if _, err := WriteParquet(&out, rows, nil); err != nil {
+	if _, err := writeParquet(&out, rows, nil); err != nil {
 		t.Fatal(err)
 	}
 	file, err := parquet.OpenFile(bytes.NewReader(out.Bytes()), int64(out.Len()))
@@ -107,22 +109,22 @@ func TestParquetAsksForMemory(t *testing.T) {
 func TestUnreadable(t *testing.T) {
 	sample := samples(t)
 	for name, data := range map[string][]byte{
-		"an empty stream":       append(bytes.Clone(magicStream), make([]byte, 12)...),
+		"an empty stream":       append(bytes.Clone(columnar.MagicStream), make([]byte, 12)...),
 		"half a stream":         sample["arrow"][:len(sample["arrow"])/2],
 		"a footer of no length": append([]byte("PAR1\x15\x00\x15\x00"), "\xff\xff\xff\x7fPAR1"...),
 		"no footer":             append([]byte("PAR1"), "\x00\x00\x00\x00PAR1"...),
-		"a file of garbage":     append(append(bytes.Clone(magicArrow), bytes.Repeat([]byte{7}, 64)...), "ARROW1"...),
+		"a file of garbage":     append(append(bytes.Clone(columnar.MagicArrow), bytes.Repeat([]byte{7}, 64)...), "ARROW1"...),
 	} {
-		if !Is(data) {
+		if !columnar.Is(data) {
 			t.Errorf("%s is not recognized", name)
 		}
-		err := Read(data, Sink{Row: func([]byte) error { return nil }})
-		if err != nil && !errors.Is(err, ErrForm) || err == nil && name != "an empty stream" {
+		err := read(data, columnar.Sink{Row: func([]byte) error { return nil }})
+		if err != nil && !errors.Is(err, columnar.ErrForm) || err == nil && name != "an empty stream" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for _, text := range []string{"", "PAR1", `{"a":1}`, "ARROW1", "PAR1 is a text that does not end so"} {
-		if Is([]byte(text)) {
+		if columnar.Is([]byte(text)) {
 			t.Errorf("%q is taken for a file", text)
 		}
 	}

@@ -1,4 +1,4 @@
-package columnar
+package codec
 
 import (
 	"bytes"

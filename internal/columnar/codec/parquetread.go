@@ -1,4 +1,4 @@
-package columnar
+package codec
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
 
+	"github.com/weir-mcp/weir/internal/columnar"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
@@ -19,7 +20,7 @@ import (
 const readBuffer = 4 << 10
 
 // readParquet reads a Parquet file.
-func readParquet(data []byte, s Sink) error {
+func readParquet(data []byte, s columnar.Sink) error {
 	if err := checkFooter(data, s); err != nil {
 		return err
 	}
@@ -41,7 +42,7 @@ func readParquet(data []byte, s Sink) error {
 }
 
 // group reads the rows of a row group.
-func (r *reading) group(g parquet.RowGroup, s Sink) error {
+func (r *reading) group(g parquet.RowGroup, s columnar.Sink) error {
 	rows := g.Rows()
 	defer func() { _ = rows.Close() }() // what was wanted of it was read
 	batch := make([]parquet.Row, 64)
