@@ -83,6 +83,19 @@ tools:
 	}
 }
 
+// TestExamplesHaveNoWarnings: the agents of examples/agents are as their texts say.
+func TestExamplesHaveNoWarnings(t *testing.T) {
+	for _, name := range []string{"stock.yaml", "planner.yaml"} {
+		data, err := os.ReadFile(filepath.Join("../examples/agents", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, err := parse(t, name, string(data)); err != nil || len(c.Warnings) > 0 {
+			t.Errorf("%s: %v, %+v", name, err, c)
+		}
+	}
+}
+
 func TestConfigYAML(t *testing.T) {
 	c, err := parse(t, "agent.yaml", `
 name: demo

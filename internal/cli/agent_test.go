@@ -120,7 +120,7 @@ func TestRegisteredAgent(t *testing.T) {
 			{"bob", "/mcps/stock/mcp", `{"jsonrpc":"2.0","id":"q","method":"tools/list"}`, 200, `"say"`},
 			{"eve", "/mcps/stock/mcp", `{"jsonrpc":"2.0","id":"q","method":"tools/list"}`, 403, "permission_denied"},
 			{"agent", "/mcps/stock/mcp", `{"jsonrpc":"2.0","id":"q","method":"tools/list"}`, 403, "permission_denied"},
-			{"eve", "/mcp", `{"jsonrpc":"2.0","id":"q","method":"tools/list"}`, 403, "single agents"},
+			{"eve", "/mcp", `{"jsonrpc":"2.0","id":"q","method":"tools/list"}`, 403, `"id":"q"`},
 			{"", "/mcps/stock/mcp", `{"jsonrpc":"2.0","id":"q","method":"tools/list"}`, 401, "bearer token"},
 			{"bob", "/agents", `{"name":"stock","instance":"x","port":1}`, 403, "auth.tokens[].register"},
 			{"bob", "/mcps/stuff/mcp", `{"jsonrpc":"2.0","id":"q","method":"tools/list"}`, 404, `"agents":["stock"]`},

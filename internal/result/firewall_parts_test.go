@@ -67,3 +67,23 @@ func TestShapeCountsJoints(t *testing.T) {
 		}
 	}
 }
+
+// TestExampleOfCSV: the first example beside a held CSV is a selector of type table with its columns, and it works.
+func TestExampleOfCSV(t *testing.T) {
+	var rows strings.Builder
+	rows.WriteString("sku,left\n")
+	for i := range 300 {
+		fmt.Fprintf(&rows, "BIK-%03d,%d\n", i, i)
+	}
+	s, _, _ := shape(t, Firewall{}, textResult(rows.String()), FormatText)
+	if len(s.env.Views) == 0 || !strings.Contains(s.Content[0].Text, string(s.env.Views[0])) {
+		t.Fatalf("views %s\n%s", s.env.Views, s.Content[0].Text)
+	}
+	view := string(s.env.Views[0])
+	if !strings.Contains(view, `"type":"table"`) || !strings.Contains(view, "sku") {
+		t.Errorf("the first example is %s", view)
+	}
+	if v := csvView(t, rows.String(), view); !strings.Contains(v.Text, "BIK-000") {
+		t.Errorf("%s shows %q", view, v.Text)
+	}
+}
