@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -114,7 +113,7 @@ func (s source) fetchKeys(ctx context.Context, issuer, address string) (keys []j
 	if keys, err = jwk.ParseSet(raw); err != nil {
 		return nil, 0, fmt.Errorf("%s: %w", address, err)
 	}
-	return keys, keyAge(header), nil
+	return keys, egress.Freshness(header, defaultKeyAge, minKeyAge, maxKeyAge), nil
 }
 
 // discover returns the address of an issuer's keys.
@@ -225,21 +224,4 @@ func (e *answerError) Error() string {
 		return fmt.Sprintf("%s: status %d", e.address, e.status)
 	}
 	return fmt.Sprintf("%s: status %d, %.80q", e.address, e.status, e.code)
-}
-
-// keyAge reads how long keys are fresh from Cache-Control, within bounds.
-func keyAge(h http.Header) time.Duration {
-	age := defaultKeyAge
-	for directive := range strings.SplitSeq(h.Get("Cache-Control"), ",") {
-		name, value, _ := strings.Cut(strings.ToLower(strings.TrimSpace(directive)), "=")
-		switch name {
-		case "no-store", "no-cache":
-			return minKeyAge
-		case "max-age":
-			if seconds, err := strconv.ParseUint(strings.Trim(value, `"`), 10, 31); err == nil {
-				age = time.Duration(seconds) * time.Second
-			}
-		}
-	}
-	return min(max(age, minKeyAge), maxKeyAge)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/limit/bounded"
 	"github.com/weir-mcp/weir/internal/net/address"
+	"github.com/weir-mcp/weir/internal/net/httpserver"
 	"github.com/weir-mcp/weir/internal/store"
 )
 
@@ -139,7 +140,7 @@ func URL(base, server string) string { return base + Path + url.PathEscape(serve
 
 // ServeHTTP implements http.Handler.
 func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	protect(w.Header())
+	httpserver.Protect(w.Header())
 	server := strings.TrimPrefix(r.URL.Path, Path)
 	tail, back := strings.CutPrefix(r.URL.Path, CallbackPath)
 	switch {

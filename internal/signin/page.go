@@ -1,14 +1,13 @@
 package signin
 
 import (
-	"crypto/rand"
 	_ "embed"
-	"fmt"
 	"html/template"
 	"net/http"
 	"net/url"
 	"sync"
 
+	"github.com/weir-mcp/weir/internal/net/httpserver"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/internal/text/visible"
 )
@@ -30,32 +29,20 @@ type view struct {
 	Again   string // the page to start again at
 }
 
-// protect sets the headers that every answer has.
-func protect(h http.Header) {
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("X-Frame-Options", "DENY")
-	h.Set("Referrer-Policy", "same-origin") // with no-referrer browsers send Origin: null with forms
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; frame-ancestors 'none'")
-}
-
 // write answers with a page.
 func write(w http.ResponseWriter, status int, v view) {
-	nonce, host := rand.Text(), ""
+	host := ""
 	if u, err := url.Parse(v.Next); err == nil {
 		host = u.Host
 	}
 	v.Problem = text.Line(visible.Text(v.Problem), 600)
-	h := w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", fmt.Sprintf("default-src 'none'; style-src 'nonce-%s'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'", nonce))
 	if v.Next != "" {
-		h.Set("Refresh", "0;url="+v.Next)
+		w.Header().Set("Refresh", "0;url="+v.Next)
 	}
-	w.WriteHeader(status)
-	_ = page().Execute(w, struct { // the browser may be gone
-		view
-		Nonce, Host string
-	}{v, nonce, host})
+	httpserver.WritePage(w, status, page(), "", func(nonce string) any {
+		return struct {
+			view
+			Nonce, Host string
+		}{v, nonce, host}
+	})
 }

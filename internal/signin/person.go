@@ -10,6 +10,7 @@ import (
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/limit/bounded"
 	"github.com/weir-mcp/weir/internal/net/address"
+	"github.com/weir-mcp/weir/internal/net/httpserver"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -134,7 +135,7 @@ type signedIn struct {
 
 // ServeLogin serves LoginPath. The caller admits only the gateway's own pages.
 func (p *Pages) ServeLogin(w http.ResponseWriter, r *http.Request) {
-	protect(w.Header())
+	httpserver.Protect(w.Header())
 	front := p.front.Load()
 	switch {
 	case r.Method == http.MethodGet:

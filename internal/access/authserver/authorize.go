@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/net/httpserver"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/text"
 )
@@ -242,7 +243,7 @@ func (s *Server) Callback(w http.ResponseWriter, r *http.Request) bool {
 	if b == nil {
 		return false
 	}
-	protect(w.Header())
+	httpserver.Protect(w.Header())
 	x.set(x.cookie("signin", b.State0), "", -time.Second)
 	person, err := p.People.Finish(r.Context(), identity.Secret(b.Memo), q)
 	if err != nil {

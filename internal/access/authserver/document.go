@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"path"
-	"strconv"
 	"strings"
 	"time"
 
@@ -19,12 +18,13 @@ import (
 
 // Bounds of documents that clients name.
 const (
-	maxDocument     = 16 << 10
-	maxDocuments    = 1000
-	documentTimeout = 5 * time.Second
-	minDocumentAge  = time.Minute
-	maxDocumentAge  = 24 * time.Hour
-	fetchesAtOnce   = 4
+	maxDocument      = 16 << 10
+	maxDocuments     = 1000
+	documentTimeout  = 5 * time.Second
+	minDocumentAge   = time.Minute
+	usualDocumentAge = time.Hour
+	maxDocumentAge   = 24 * time.Hour
+	fetchesAtOnce    = 4
 )
 
 // documents fetches what clients name: their metadata documents and their keys. Only public addresses are asked.
@@ -151,23 +151,6 @@ func (d *documents) fetch(ctx context.Context, source, address string) ([]byte, 
 	case len(body) > maxDocument:
 		return nil, fmt.Errorf("%s: it is over %d bytes", u.Redacted(), maxDocument)
 	}
-	d.held.Put(address, document{body, now.Add(freshness(resp.Header))}, 0)
+	d.held.Put(address, document{body, now.Add(egress.Freshness(resp.Header, usualDocumentAge, minDocumentAge, maxDocumentAge))}, 0)
 	return body, nil
-}
-
-// freshness reads how long a document is kept.
-func freshness(h http.Header) time.Duration {
-	age := time.Hour
-	for directive := range strings.SplitSeq(h.Get("Cache-Control"), ",") {
-		name, value, _ := strings.Cut(strings.ToLower(strings.TrimSpace(directive)), "=")
-		switch name {
-		case "no-store", "no-cache":
-			return minDocumentAge
-		case "max-age":
-			if n, err := strconv.ParseUint(strings.Trim(value, `"`), 10, 31); err == nil {
-				age = time.Duration(n) * time.Second
-			}
-		}
-	}
-	return min(max(age, minDocumentAge), maxDocumentAge)
 }

@@ -1,14 +1,13 @@
 package authserver
 
 import (
-	"crypto/rand"
 	_ "embed"
-	"fmt"
 	"html/template"
 	"net/http"
 	"net/url"
 	"sync"
 
+	"github.com/weir-mcp/weir/internal/net/httpserver"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/internal/text/visible"
 )
@@ -34,30 +33,15 @@ type view struct {
 	Back string // the redirect, to which the answer of a form may lead
 }
 
-// protect sets the headers that every page has.
-func protect(h http.Header) {
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("X-Frame-Options", "DENY")
-	h.Set("Referrer-Policy", "same-origin") // with no-referrer browsers send Origin: null with forms
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; frame-ancestors 'none'")
-}
-
-// page writes a page. It has no script, and no other page may frame it.
+// page writes a page. Browsers look at the redirect that answers a form as well.
 func (x *exchange) page(status int, v view) {
-	nonce := rand.Text()
 	v.Problem = text.Line(visible.Text(v.Problem), 600)
-	h := x.w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	// Browsers look at the redirect that answers a form as well.
-	h.Set("Content-Security-Policy", fmt.Sprintf(
-		"default-src 'none'; style-src 'nonce-%s'; base-uri 'none'; form-action 'self'%s; frame-ancestors 'none'", nonce, source(v.Back)))
-	x.w.WriteHeader(status)
-	_ = page().Execute(x.w, struct { // the browser may be gone
-		view
-		Nonce string
-	}{v, nonce})
+	httpserver.WritePage(x.w, status, page(), source(v.Back), func(nonce string) any {
+		return struct {
+			view
+			Nonce string
+		}{v, nonce}
+	})
 }
 
 // source returns a redirect as a source of a Content-Security-Policy, with a space before it.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/weir-mcp/weir/internal/net/httpserver"
 )
 
 // New returns a Server. The caller closes it.
@@ -77,7 +79,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (x *exchange) servePage(path string) {
-	protect(x.w.Header())
+	httpserver.Protect(x.w.Header())
 	switch {
 	case path == authorizePath && x.r.Method == http.MethodGet:
 		x.authorize()
