@@ -59,7 +59,7 @@ func BenchmarkDecodePayload(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(body)))
 	for b.Loop() {
-		if _, err := decodePayload(body); err != nil {
+		if _, err := decodePayload(body, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -80,7 +80,7 @@ func TestDecodePayload(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := decodePayload([]byte(test.body))
+			got, err := decodePayload([]byte(test.body), nil)
 			if test.bad != (err != nil) || err != nil && !errors.Is(err, errPacket) {
 				t.Fatalf("error %v", err)
 			}
@@ -102,7 +102,7 @@ func FuzzPayload(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		packets, err := decodePayload(body)
+		packets, err := decodePayload(body, nil)
 		if err != nil {
 			return
 		}
@@ -117,7 +117,7 @@ func FuzzPayload(f *testing.F) {
 				again = appendPacket(again, controlFrame(p.kind, string(p.data)))
 			}
 		}
-		second, err := decodePayload(again)
+		second, err := decodePayload(again, nil)
 		if err != nil || len(second) != len(packets) {
 			t.Fatalf("%q became %q: %d packets, then %d, %v", body, again, len(packets), len(second), err)
 		}
@@ -155,7 +155,14 @@ func TestTakePayloadKeepsUnitsTogether(t *testing.T) {
 		}
 		q.add(unit, bytes)
 	}
-	packets := func() int { return bytes.Count(q.takePayload(100), []byte{separator}) + 1 }
+	packets := func() int {
+		body, frames, err := q.takePayload(100, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.sent(frames, len(body))
+		return bytes.Count(body, []byte{separator}) + 1
+	}
 	put(10, 1)
 	put(5, 1)
 	put(2, 1)

@@ -8,23 +8,29 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/weir-mcp/weir/internal/limit/memory"
 )
 
 // errorBody bounds how much of an error response is read.
 const errorBody = 64 << 10
 
 func (c *client) dialPolling(ctx context.Context, accept func(*Session) Receiver) (*Session, error) {
-	packets, err := c.get(ctx, "")
+	room := c.config.Memory.Hold()
+	packets, err := c.get(ctx, "", &room)
 	if err != nil {
+		room.Release()
 		c.close()
 		return nil, fmt.Errorf("engineio: handshake: %w", err)
 	}
 	if packets[0].kind != packetOpen {
+		room.Release()
 		c.close()
 		return nil, fmt.Errorf("engineio: the server began with packet %q", packets[0].kind)
 	}
 	s, upgrades, err := c.session(packets[0].data)
 	if err != nil {
+		room.Release()
 		c.close()
 		return nil, err
 	}
@@ -33,7 +39,11 @@ func (c *client) dialPolling(ctx context.Context, accept func(*Session) Receiver
 		post: make(chan struct{}, 1), resign: make(chan struct{}), posted: make(chan struct{}), rested: make(chan struct{}, 2),
 	}
 	c.start(s, p, accept)
-	s.env.tasks.Go(func() { p.run(packets[1:], c.mayUpgrade(upgrades)) })
+	s.env.tasks.Go(func() {
+		s.deliver(packets[1:])
+		room.Release()
+		p.run(c.mayUpgrade(upgrades))
+	})
 	return s, nil
 }
 
@@ -72,9 +82,8 @@ func (p *clientPolling) endLocked(how manner) {
 }
 
 // run runs the session while it polls.
-func (p *clientPolling) run(first []packet, upgrade bool) {
+func (p *clientPolling) run(upgrade bool) {
 	s := p.session
-	s.deliver(first)
 	both := make(chan struct{}, 2)
 	s.env.tasks.Go(func() {
 		p.getLoop()
@@ -94,21 +103,21 @@ func (p *clientPolling) run(first []packet, upgrade bool) {
 	}
 }
 
-// get polls for packets. It returns at least one.
-func (c *client) get(ctx context.Context, sid string) ([]packet, error) {
+// get polls for packets. It returns at least one. room counts them; the caller releases it after their use.
+func (c *client) get(ctx context.Context, sid string, room *memory.Hold) ([]packet, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url(Polling, sid).String(), nil)
 	if err != nil {
 		return nil, err
 	}
-	body, err := c.do(request, int64(c.config.MaxMessage))
+	body, err := c.do(request, int64(c.config.MaxMessage), room)
 	if err != nil {
 		return nil, err
 	}
-	return decodePayload(body)
+	return decodePayload(body, room)
 }
 
-// do sends a request and reads its response.
-func (c *client) do(request *http.Request, limit int64) ([]byte, error) {
+// do sends a request and reads its response, which room counts.
+func (c *client) do(request *http.Request, limit int64, room *memory.Hold) ([]byte, error) {
 	for name, values := range c.config.Header {
 		request.Header[name] = values
 		if name == "Host" && len(values) > 0 {
@@ -124,9 +133,7 @@ func (c *client) do(request *http.Request, limit int64) ([]byte, error) {
 		body, _ := io.ReadAll(io.LimitReader(response.Body, errorBody)) // only the status matters
 		return nil, &HandshakeError{Status: response.StatusCode, Header: response.Header, Body: body}
 	}
-	room := c.config.Memory.Hold()
-	defer room.Release()
-	body, err := readAll(io.LimitReader(response.Body, limit+1), nil, &room)
+	body, err := readAll(io.LimitReader(response.Body, limit+1), nil, room)
 	if err == nil && int64(len(body)) > limit {
 		err = fmt.Errorf("the response is larger than %d bytes", limit)
 	}
@@ -137,16 +144,20 @@ func (c *client) do(request *http.Request, limit int64) ([]byte, error) {
 func (p *clientPolling) getLoop() {
 	s, c := p.session, p.client
 	for s.isOpen() {
-		packets, err := c.get(c.ctx, s.id)
+		room := c.config.Memory.Hold()
+		packets, err := c.get(c.ctx, s.id, &room)
 		switch {
 		case err != nil && errors.Is(err, errPacket):
+			room.Release()
 			s.end(ReasonParseError, err, graceful)
 			return
 		case err != nil:
+			room.Release()
 			s.end(ReasonTransportError, err, aborted)
 			return
 		}
 		s.deliver(packets)
+		room.Release()
 		select {
 		case <-p.resign:
 			p.rested <- struct{}{}
@@ -189,10 +200,17 @@ func (p *clientPolling) postQueue() (over bool) {
 		s.mu.Lock()
 		over := s.state != open
 		var body []byte
+		var frames int
+		var err error
 		if len(s.queue.items) > 0 {
-			body = s.queue.takePayload(s.env.maxPayload)
+			body, frames, err = s.queue.takePayload(s.env.maxPayload, s.env.memory)
 		}
 		s.mu.Unlock()
+		if err != nil {
+			s.end(ReasonTransportError, err, aborted)
+			c.cancel()
+			return true
+		}
 		if body == nil && over {
 			_ = p.postPayload([]byte{packetClose}) // otherwise the server notices by its heartbeat
 			c.cancel()
@@ -201,7 +219,9 @@ func (p *clientPolling) postQueue() (over bool) {
 		if body == nil {
 			return false
 		}
-		if err := p.postPayload(body); err != nil {
+		err = p.postPayload(body)
+		s.wrote(frames, len(body))
+		if err != nil {
 			s.end(ReasonTransportError, err, aborted)
 			c.cancel()
 			return true
@@ -215,7 +235,7 @@ func (p *clientPolling) postPayload(body []byte) error {
 		return err
 	}
 	request.Header.Set("Content-Type", "text/plain; charset=UTF-8")
-	_, err = p.client.do(request, errorBody)
+	_, err = p.client.do(request, errorBody, nil)
 	return err
 }
 

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,4 +66,87 @@ func TestReadAllCounts(t *testing.T) {
 	if u := pool.Usage(); u.Memory != 0 {
 		t.Errorf("in the end there is %+v", u)
 	}
+}
+
+// TestPollsAreCounted: the messages that wait for a poll count also where each of them is small, and the payload of a poll
+// counts until it is written. A message without room is refused, and small ones without room make a slow consumer.
+func TestPollsAreCounted(t *testing.T) {
+	pool := memory.NewPool(memory.Options{Limit: 4 << 20})
+	p := setup(t, Config{Memory: pool.Account("hub"), MaxPayload: 1 << 20})
+	url, far, side := p.open()
+	small := repeat("s", 60<<10)
+	for range 16 {
+		if err := far.SendLater(Binary(small)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if u := pool.Usage(); u.Memory < 15*60<<10 {
+		t.Errorf("%d bytes count, and %d wait", u.Memory, 16*60<<10)
+	}
+	if err := far.Send(Binary(repeat("l", 3<<20))); !errors.Is(err, ErrNoRoom) {
+		t.Errorf("a large message without room: %v", err)
+	}
+	far.mu.Lock()
+	body, frames, err := far.queue.takePayload(1<<20, far.env.memory)
+	far.mu.Unlock()
+	if u := pool.Usage(); err != nil || len(body) < 12*80<<10 || u.Memory < int64(len(body)) {
+		t.Errorf("%d bytes count, and a payload has %d: %v", u.Memory, len(body), err)
+	}
+	far.wrote(frames, len(body))
+	if response, text := get(t, url); response.StatusCode != http.StatusOK || len(text) < 80<<10 {
+		t.Errorf("%s with %d bytes", response.Status, len(text))
+	}
+	waitFor(t, func() bool { return pool.Usage().Memory == 0 })
+
+	other := pool.Hold("", "another")
+	if !other.TryGrow(2 << 20) {
+		t.Fatal("no room for another")
+	}
+	defer other.Release()
+	for err = nil; err == nil; {
+		err = far.SendLater(Binary(small))
+	}
+	if !errors.Is(err, ErrSlowConsumer) || side.reason(t) != ReasonSlowConsumer {
+		t.Errorf("small messages without room: %v", err)
+	}
+	waitFor(t, func() bool { return pool.Usage().Memory == other.Len() })
+}
+
+// TestPostsAreCounted: a POST counts with the bytes of its binary packets, and one without room ends its session with 503.
+func TestPostsAreCounted(t *testing.T) {
+	pool := memory.NewPool(memory.Options{Limit: 4 << 20})
+	p := setup(t, Config{Memory: pool.Account("hub"), MaxPayload: 8 << 20})
+	url, session, r := p.open()
+	packet := "b" + strings.Repeat("QUJD", 100<<10)
+	if response, text := do(t, http.MethodPost, url, packet); response.StatusCode != http.StatusOK || len(r.next(t)) != 2+(600<<10) {
+		t.Errorf("%s %s", response.Status, text)
+	}
+	response, text := do(t, http.MethodPost, url, "b"+strings.Repeat("QUJD", 300<<10)) // its text has room, with its bytes it has none
+	if response.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, "limits.memory") || !errors.Is(session.Err(), ErrNoRoom) {
+		t.Errorf("%s %s, %v", response.Status, text, session.Err())
+	}
+	if u := pool.Usage(); u.Memory != 0 {
+		t.Errorf("in the end there is %+v", u)
+	}
+}
+
+// TestClientPollsAreCounted: messages that a client has polled count until its Receiver has taken them.
+func TestClientPollsAreCounted(t *testing.T) {
+	pool := memory.NewPool(memory.Options{Limit: 8 << 20})
+	p := setup(t, Config{MaxPayload: 1 << 20})
+	near, side, far, _ := p.dial(ClientConfig{Transports: []Transport{Polling}, Memory: pool.Account("hub")})
+	if err := far.Send(Binary(repeat("l", 600<<10))); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(side.next(t)); n != 2+(1200<<10) {
+		t.Errorf("%d bytes", n)
+	}
+	waitFor(t, func() bool { return pool.Usage().Memory == 0 })
+	if err := far.Send(Binary(repeat("l", 4<<20))); err != nil {
+		t.Fatal(err)
+	}
+	if <-near.Done(); !errors.Is(near.Err(), ErrNoRoom) {
+		t.Errorf("%v", near.Err())
+	}
+	waitFor(t, func() bool { return pool.Usage().Memory == 0 })
 }

@@ -42,12 +42,18 @@ func parsePacket(text []byte) (packet, error) {
 }
 
 // decodePayload decodes all packets of a payload. One broken packet makes the whole payload an
-// error.
-func decodePayload(body []byte) ([]packet, error) {
+// error. room counts the body, and gets the bytes of its binary packets as well; nil does not count.
+func decodePayload(body []byte, room *memory.Hold) ([]packet, error) {
 	packets := make([]packet, 0, min(maxPollPackets, 1+bytes.Count(body, []byte{separator})))
+	size := int64(cap(body))
 	for more := true; more; {
 		var text []byte
 		text, body, more = bytes.Cut(body, []byte{separator})
+		if binary := len(text) > 0 && text[0] == 'b'; binary {
+			if size += int64(base64.StdEncoding.DecodedLen(len(text))); !room.TryGrow(size) {
+				return nil, ErrNoRoom
+			}
+		}
 		p, err := payloadPacket(text)
 		if err != nil {
 			return nil, err

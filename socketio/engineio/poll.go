@@ -108,7 +108,7 @@ func (p *polling) serveGet(w http.ResponseWriter, r *http.Request) {
 
 	extendDeadlines(w, s.env.interval+s.env.timeout)
 	defer clearDeadline(w)
-	body, last := p.awaitPoll(r.Context(), held)
+	body, frames, last := p.awaitPoll(r.Context(), held)
 
 	s.mu.Lock()
 	if p.poll == held {
@@ -123,6 +123,7 @@ func (p *polling) serveGet(w http.ResponseWriter, r *http.Request) {
 	default:
 		writePayload(w, body)
 	}
+	s.wrote(frames, len(body))
 	if last {
 		p.retire()
 	}
@@ -135,8 +136,8 @@ var (
 )
 
 // awaitPoll returns the answer to a GET, or nil if there is none. last means that the session has
-// nothing more to send.
-func (p *polling) awaitPoll(ctx context.Context, held *poll) (body []byte, last bool) {
+// nothing more to send. The caller calls Session.wrote with the frames of the answer.
+func (p *polling) awaitPoll(ctx context.Context, held *poll) (body []byte, frames int, last bool) {
 	s := p.session
 	for {
 		var hold <-chan time.Time
@@ -145,14 +146,17 @@ func (p *polling) awaitPoll(ctx context.Context, held *poll) (body []byte, last 
 		switch {
 		case held.final != nil:
 			s.mu.Unlock()
-			return held.final, true
+			return held.final, 0, true
 		case s.carrier != carrier(p):
 			s.mu.Unlock()
-			return nil, false // an upgrade has completed
+			return nil, 0, false // an upgrade has completed
 		case len(s.queue.items) > 0:
-			body = s.queue.takePayload(s.env.maxPayload)
+			body, frames, err := s.queue.takePayload(s.env.maxPayload, s.env.memory)
 			s.mu.Unlock()
-			return body, false
+			if err != nil {
+				s.end(ReasonSlowConsumer, err, aborted)
+			}
+			return body, frames, false
 		case s.state == ending && p.parting != 0:
 			body, p.parting = []byte{p.parting}, 0
 			if p.told != nil {
@@ -160,15 +164,15 @@ func (p *polling) awaitPoll(ctx context.Context, held *poll) (body []byte, last 
 				p.told = nil
 			}
 			s.mu.Unlock()
-			return body, true
+			return body, 0, true
 		case s.state != open:
 			s.mu.Unlock()
-			return nil, true
+			return nil, 0, true
 		case p.probed:
 			waited := time.Since(held.since)
 			if waited >= upgradeHold {
 				s.mu.Unlock()
-				return noopFrame.packet(), false
+				return noopFrame.packet(), 0, false
 			}
 			timer = time.NewTimer(upgradeHold - waited)
 			hold = timer.C
@@ -178,12 +182,22 @@ func (p *polling) awaitPoll(ctx context.Context, held *poll) (body []byte, last 
 		case <-held.signal:
 		case <-hold:
 		case <-ctx.Done():
-			return nil, false
+			return nil, 0, false
 		}
 		if timer != nil {
 			timer.Stop()
 		}
 	}
+}
+
+// wrote subtracts the frames of a payload that has been written from the counts of the queue.
+func (s *Session) wrote(frames, size int) {
+	if frames == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue.sent(frames, size)
 }
 
 // endLocked answers the held GET, or the next one within closeTimeout: first with the queue, then
@@ -272,13 +286,20 @@ func (p *polling) servePost(w http.ResponseWriter, r *http.Request) {
 	case errors.As(err, &large):
 		p.refuseLong(w, limit)
 		return
+	case errors.Is(err, ErrNoRoom):
+		p.refuseFull(w)
+		return
 	case err != nil:
 		s.end(ReasonTransportClose, err, aborted)
 		refuse(w, codeBadRequest)
 		return
 	}
-	packets, err := decodePayload(body)
-	if err != nil {
+	packets, err := decodePayload(body, &room)
+	switch {
+	case errors.Is(err, ErrNoRoom):
+		p.refuseFull(w)
+		return
+	case err != nil:
 		s.end(ReasonParseError, err, aborted)
 		refuse(w, codeBadRequest)
 		return
@@ -290,6 +311,13 @@ func (p *polling) servePost(w http.ResponseWriter, r *http.Request) {
 	p.awaitParting(r.Context())
 	w.Header().Set("Content-Type", "text/html")
 	write(w, http.StatusOK, []byte("ok"))
+}
+
+// refuseFull ends the session of a POST that finds no room: its packets are lost.
+func (p *polling) refuseFull(w http.ResponseWriter) {
+	p.session.end(ReasonTransportError, ErrNoRoom, aborted)
+	w.Header().Set("Connection", "close") // the rest of the body is not read
+	writeJSON(w, http.StatusServiceUnavailable, refusalBody(codeBadRequest, ErrNoRoom.Error()))
 }
 
 // readBody reads a POST. If the client sends slower than the heartbeat allows, its session is lost

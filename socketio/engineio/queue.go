@@ -17,23 +17,13 @@ type queue struct {
 	items  []item       // nil or from spareItems
 	frames int          // in items and with the writer
 	bytes  int          // of these frames
-	hold   *memory.Hold // of bytes; nil: no frame is large
+	hold   *memory.Hold // of bytes; nil: there are few
 }
 
-// count counts the bytes of the queue if one of the frames that are to be added is large. It reports whether there is
-// room for them.
-func (q *queue) count(frames []Frame, size int, room *memory.Account) bool {
-	for i := range frames {
-		if frames[i].size() > memory.Free {
-			return q.reserve(size, room)
-		}
-	}
-	return true
-}
-
-// reserve counts the bytes of the queue and size more.
+// reserve makes sure that the bytes of the queue and size more are counted, except for the first memory.Free of them.
+// It reports whether there is room.
 func (q *queue) reserve(size int, room *memory.Account) bool {
-	if room == nil {
+	if room == nil || q.hold == nil && q.bytes+size <= memory.Free {
 		return true
 	}
 	if q.hold == nil {
@@ -118,11 +108,12 @@ func (q *queue) drop() {
 }
 
 // takePayload encodes whole units as one poll of at most limit bytes. It splits a unit that fits
-// into no poll.
-func (q *queue) takePayload(limit int) []byte {
-	n, bytes := 0, 0
+// into no poll. The payload counts in place of its frames until the caller calls sent with its frames and its length.
+// Without room in the account for a payload that is larger than its frames, it returns ErrNoRoom and takes nothing.
+func (q *queue) takePayload(limit int, room *memory.Account) (body []byte, frames int, err error) {
+	n, total := 0, 0
 	for n < len(q.items) {
-		end, size := n, bytes
+		end, size := n, total
 		for more := true; more && end < len(q.items); end++ {
 			size += payloadSize(q.items[end].Frame)
 			more = q.items[end].more
@@ -133,13 +124,18 @@ func (q *queue) takePayload(limit int) []byte {
 			}
 			break
 		}
-		n, bytes = end, size
+		n, total = end, size
 	}
-	body := make([]byte, 0, bytes)
-	size := 0
+	bytes, size := 0, 0
+	for _, it := range q.items[:n] {
+		bytes, size = bytes+payloadSize(it.Frame), size+it.size()
+	}
+	if !q.reserve(max(bytes-size, 0), room) {
+		return nil, 0, ErrNoRoom
+	}
+	body = make([]byte, 0, bytes)
 	for _, it := range q.items[:n] {
 		body = appendPacket(body, it.Frame)
-		size += it.size()
 	}
 	rest := len(q.items) - n
 	copy(q.items, q.items[n:])
@@ -149,8 +145,6 @@ func (q *queue) takePayload(limit int) []byte {
 		spare(q.items)
 		q.items = nil
 	}
-	q.frames -= n
-	q.bytes -= size
-	q.uncount()
-	return body
+	q.bytes += len(body) - size
+	return body, n, nil
 }

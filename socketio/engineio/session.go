@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -180,13 +181,22 @@ func (s *Session) enqueue(frames []Frame) (err error) {
 		s.end(ReasonSlowConsumer, nil, aborted)
 		return ErrSlowConsumer
 	}
-	if !s.queue.count(frames, size, s.env.memory) {
+	if !s.queue.reserve(size, s.env.memory) {
 		s.mu.Unlock()
-		return ErrNoRoom
+		if large(frames) {
+			return ErrNoRoom
+		}
+		s.end(ReasonSlowConsumer, nil, aborted) // its queue takes no more room, so it is full
+		return ErrSlowConsumer
 	}
 	s.queue.add(frames, size)
 	s.mu.Unlock()
 	return nil
+}
+
+// large reports whether one of the frames has more bytes than are free.
+func large(frames []Frame) bool {
+	return slices.ContainsFunc(frames, func(f Frame) bool { return f.size() > memory.Free })
 }
 
 // Flush starts to send the queue. It does not block.

@@ -256,10 +256,10 @@ func TestPingTimeoutIsAbsolute(t *testing.T) {
 		s.receive(packet{kind: packetPong}) // Nobody asked: it counts for nothing.
 		time.Sleep(20 * time.Second)
 		s.mu.Lock()
-		body := s.queue.takePayload(100)
+		body, _, err := s.queue.takePayload(100, nil)
 		s.mu.Unlock()
-		if string(body) != "2" {
-			t.Errorf("poll %q", body)
+		if err != nil || string(body) != "2" {
+			t.Errorf("poll %q, %v", body, err)
 		}
 		if reason := r.reason(t); reason != ReasonPingTimeout || time.Since(began) != 45*time.Second {
 			t.Errorf("%q after %v", reason, time.Since(began))
