@@ -162,7 +162,7 @@ func (c *Conn) Call(ctx context.Context, method string, params json.RawMessage, 
 	if err := memory.Take(ctx, size); err != nil {
 		return nil, NoRoom(c.opts.Name+" was not sent "+method, err)
 	}
-	defer memory.Give(ctx, size)
+	defer func() { memory.Give(ctx, size) }()
 	msg := jsonrpc.AppendRequest(make([]byte, 0, len(params)+len(method)+64), id, method, params)
 
 	c.mu.Lock()
@@ -180,7 +180,9 @@ func (c *Conn) Call(ctx context.Context, method string, params json.RawMessage, 
 		cl.held.Wait()
 		cl.finish()
 	}()
-	if err := c.send(ctx, msg); err != nil {
+	o, moved := outgoingOf(ctx, msg, int64(len(msg)))
+	size -= moved
+	if err := c.send(ctx, o); err != nil {
 		return nil, err
 	}
 	for {
@@ -220,7 +222,7 @@ func (c *Conn) abandon(cl *call, method string, ctx context.Context) {
 	}
 	params := fmt.Appendf(nil, `{"requestId":%d,"reason":%q}`, cl.id, reason)
 	msg := jsonrpc.AppendNotification(nil, "notifications/cancelled", params)
-	c.enqueue(msg) // fails if the writer is stuck, so the other side is not reading
+	c.enqueue(outgoing{msg: msg}) // fails if the writer is stuck, so the other side is not reading
 }
 
 // SwapProgressToken replaces params._meta.progressToken by n and returns a clone of the old token.

@@ -93,7 +93,7 @@ type Conn struct {
 	stream  Stream
 	batcher batchStream // stream, or nil
 	opts    ConnOptions
-	out     chan []byte
+	out     chan outgoing
 	unsent  atomic.Int64  // messages in out and in a write
 	writing sync.Mutex    // held during a write
 	single  [1][]byte     // the message of writeNow; belongs to the holder of writing
@@ -112,7 +112,7 @@ type Conn struct {
 
 	// now and reply send a response. The reader uses now, because it must not wait for a server
 	// that sends requests but does not read: other sessions share the connection.
-	now, reply func(resp []byte)
+	now, reply func(resp outgoing)
 
 	mu      sync.Mutex // guards below
 	calls   map[int64]*call
@@ -141,7 +141,7 @@ func NewConn(s Stream, opts ConnOptions) *Conn {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Conn{
 		stream: s, opts: opts, ctx: ctx, cancel: cancel,
-		out: make(chan []byte, writeQueueLen), notices: make(chan *Request, maxNotifyLen), flush: make(chan chan struct{}), idle: make(chan struct{}, 1),
+		out: make(chan outgoing, writeQueueLen), notices: make(chan *Request, maxNotifyLen), flush: make(chan chan struct{}), idle: make(chan struct{}, 1),
 		calls: map[int64]*call{}, serving: map[jsonrpc.ID]context.CancelCauseFunc{},
 	}
 	if !opts.Client {
@@ -150,7 +150,7 @@ func NewConn(s Stream, opts ConnOptions) *Conn {
 		c.nextID = rand.Int64N(maxFirstID)
 	}
 	c.batcher, _ = s.(batchStream)
-	c.reply = func(resp []byte) { _ = c.send(c.ctx, resp) }
+	c.reply = func(resp outgoing) { _ = c.send(c.ctx, resp) }
 	c.now = c.reply
 	if opts.Client {
 		c.now = c.offer

@@ -108,7 +108,7 @@ func (c *Conn) junk(data []byte, id jsonrpc.ID, err error) {
 		c.opts.Logger.Warn("skipped a line that is no JSON-RPC message", "peer", c.opts.Name, "err", err, "bytes", len(data))
 		return
 	}
-	_ = c.send(c.ctx, jsonrpc.AppendError(nil, id, ParseFailure(err)))
+	_ = c.send(c.ctx, outgoing{msg: jsonrpc.AppendError(nil, id, ParseFailure(err))})
 }
 
 // spoiled ends the call that an unreadable response was meant for, and reports whether there is
@@ -149,7 +149,7 @@ func ParseFailure(err error) *jsonrpc.Error {
 
 // dispatch handles one message, which may be part of a batch. now and reply send the response of a
 // request; the reader uses now. skip is called if there will be no response, and may be nil.
-func (c *Conn) dispatch(data []byte, now, reply func([]byte), skip func()) {
+func (c *Conn) dispatch(data []byte, now, reply func(outgoing), skip func()) {
 	if skip == nil {
 		skip = func() {}
 	}
@@ -250,20 +250,21 @@ func (c *Conn) noticeLoop() {
 type batchReply struct {
 	mu   sync.Mutex
 	left int
-	buf  []byte
-	send func([]byte)
+	all  outgoing
+	send func(outgoing)
 }
 
-func newBatchReply(n int, send func([]byte)) *batchReply {
-	return &batchReply{left: n, buf: []byte{'['}, send: send}
+func newBatchReply(n int, send func(outgoing)) *batchReply {
+	return &batchReply{left: n, all: outgoing{msg: []byte{'['}}, send: send}
 }
 
-func (b *batchReply) add(resp []byte) {
+func (b *batchReply) add(resp outgoing) {
 	b.mu.Lock()
-	if len(b.buf) > 1 {
-		b.buf = append(b.buf, ',')
+	if len(b.all.msg) > 1 {
+		b.all.msg = append(b.all.msg, ',')
 	}
-	b.buf = append(b.buf, resp...)
+	b.all.msg = append(b.all.msg, resp.msg...)
+	b.all.rooms = append(b.all.rooms, resp.rooms...)
 	b.mu.Unlock()
 	b.skip()
 }
@@ -273,7 +274,8 @@ func (b *batchReply) skip() {
 	b.left--
 	last := b.left == 0
 	b.mu.Unlock()
-	if last && len(b.buf) > 1 {
-		b.send(append(b.buf, ']'))
+	if last && len(b.all.msg) > 1 {
+		b.all.msg = append(b.all.msg, ']')
+		b.send(b.all)
 	}
 }

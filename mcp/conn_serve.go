@@ -28,7 +28,7 @@ type inbound struct {
 	scoped  memory.Scoped // ctx for the handler; its memory is released after the response
 	block   *memory.Block // contains the request, if that is counted
 	cancel  context.CancelCauseFunc
-	reply   func(resp []byte)
+	reply   func(resp outgoing)
 	skip    func()        // called if there will be no response
 	greeted chan struct{} // closed when the handshake is answered; nil for other requests
 }
@@ -44,9 +44,9 @@ func (c *Conn) newRequest(m *jsonrpc.Message) *Request {
 
 // request serves a request of the other side: within the call that owns it, or by the connection's
 // Handler. Answers of the reader itself go to now.
-func (c *Conn) request(m *jsonrpc.Message, now, reply func([]byte), skip func()) {
+func (c *Conn) request(m *jsonrpc.Message, now, reply func(outgoing), skip func()) {
 	if c.opts.Client && m.Method == "ping" {
-		now(jsonrpc.AppendResult(nil, m.ID, nil))
+		now(outgoing{msg: jsonrpc.AppendResult(nil, m.ID, nil)})
 		return
 	}
 	r := c.newRequest(m)
@@ -67,7 +67,7 @@ func (c *Conn) request(m *jsonrpc.Message, now, reply func([]byte), skip func())
 		skip()
 	default:
 		in.releaseOwner()
-		now(jsonrpc.AppendError(nil, m.ID, WireError(err, in.r.Version)))
+		now(outgoing{msg: jsonrpc.AppendError(nil, m.ID, WireError(err, in.r.Version))})
 	}
 }
 
@@ -151,12 +151,12 @@ func (in *inbound) serve() {
 		in.skip()
 		return
 	}
-	var resp []byte
+	var resp outgoing
 	if err != nil {
 		if k, ok := KindOf(err); ok && k == KindInternal {
 			c.opts.Logger.Error("request failed", "peer", c.opts.Name, "method", r.Method, "err", err)
 		}
-		resp = jsonrpc.AppendError(nil, r.ID, WireError(err, r.Version))
+		resp.msg = jsonrpc.AppendError(nil, r.ID, WireError(err, r.Version))
 	} else {
 		resp = in.response(result)
 	}
@@ -166,14 +166,16 @@ func (in *inbound) serve() {
 	in.reply(resp)
 }
 
-// response returns the response with a result, or with an error if there is no room for it.
-func (in *inbound) response(result []byte) []byte {
+// response returns the response with a result, or with an error if there is no room for it. It counts until it is written.
+func (in *inbound) response(result []byte) outgoing {
 	size := len(result) + len(in.r.ID) + 48
-	if _, err := memory.TakeShare(&in.scoped, int64(size)); err != nil {
+	share, err := memory.TakeShare(&in.scoped, int64(size))
+	if err != nil {
 		err = Errorf(KindMemory, "there is no room for the answer to %s: %w", in.r.Method, err)
-		return jsonrpc.AppendError(nil, in.r.ID, WireError(err, in.r.Version))
+		return outgoing{msg: jsonrpc.AppendError(nil, in.r.ID, WireError(err, in.r.Version))}
 	}
-	return jsonrpc.AppendResult(make([]byte, 0, size), in.r.ID, result)
+	resp, _ := outgoingOf(&in.scoped, jsonrpc.AppendResult(make([]byte, 0, size), in.r.ID, result), share)
+	return resp
 }
 
 // end removes the request from those being served.

@@ -5,15 +5,54 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
+// outgoing is a message that waits to be written. rooms count it until it is written, or will not be; without any it does
+// not count.
+type outgoing struct {
+	msg   []byte
+	rooms []*memory.Block
+}
+
+// outgoingOf returns a message with the bytes that the call of ctx has taken for it, which the call does not have any
+// more. moved is their number.
+func outgoingOf(ctx context.Context, msg []byte, taken int64) (o outgoing, moved int64) {
+	room, moved := memory.Detach(ctx, taken)
+	if room == nil {
+		return outgoing{msg: msg}, 0
+	}
+	return outgoing{msg, []*memory.Block{room}}, moved
+}
+
+// release gives back the room.
+func (o outgoing) release() {
+	for _, room := range o.rooms {
+		room.Release()
+	}
+}
+
+// dropUnsent gives back the room of messages that are not written any more.
+func (c *Conn) dropUnsent() {
+	for {
+		select {
+		case o := <-c.out:
+			o.release()
+		default:
+			return
+		}
+	}
+}
+
 func (c *Conn) writeLoop() {
 	defer c.wg.Done()
+	defer c.dropUnsent()
 	var batch [][]byte
+	var rooms []*memory.Block
 	var flushed chan struct{}
 	for {
-		batch = batch[:0]
+		batch, rooms = batch[:0], rooms[:0]
 		if flushed != nil && len(c.out) == 0 {
 			close(flushed)
 			flushed = nil
@@ -23,20 +62,25 @@ func (c *Conn) writeLoop() {
 			return
 		case flushed = <-c.flush:
 			continue
-		case msg := <-c.out:
-			batch = append(batch, msg)
+		case o := <-c.out:
+			batch, rooms = append(batch, o.msg), append(rooms, o.rooms...)
 		}
 		for size := len(batch[0]); c.batcher != nil && size < 64<<10 && len(batch) < 64; {
 			select {
-			case msg := <-c.out:
-				batch = append(batch, msg)
-				size += len(msg)
+			case o := <-c.out:
+				batch, rooms = append(batch, o.msg), append(rooms, o.rooms...)
+				size += len(o.msg)
 				continue
 			default:
 			}
 			break
 		}
-		if err := c.write(batch); err != nil {
+		err := c.write(batch)
+		clear(batch)
+		for _, room := range rooms {
+			room.Release()
+		}
+		if err != nil {
 			// A child that dies closes its stdin first and its stdout a moment later. The reader
 			// then knows the reason, so let it report that.
 			select {
@@ -64,28 +108,43 @@ func (c *Conn) write(batch [][]byte) (err error) {
 
 // send writes a message, if no other waits and the other side takes it at once. Otherwise it queues
 // the message for the writer. To write here saves waking the writer.
-func (c *Conn) send(ctx context.Context, msg []byte) error {
-	if c.writeNow(msg) || c.enqueue(msg) {
+func (c *Conn) send(ctx context.Context, o outgoing) error {
+	if c.writeNow(o.msg) {
+		o.release()
+		return nil
+	}
+	if c.enqueue(o) {
 		return nil
 	}
 	c.unsent.Add(1)
 	select {
-	case c.out <- msg:
+	case c.out <- o:
+		c.afterEnd()
 		return nil
 	case <-ctx.Done():
 		c.unsent.Add(-1)
+		o.release()
 		return ctx.Err()
 	case <-c.ctx.Done():
 		c.unsent.Add(-1)
+		o.release()
 		return c.Err()
 	}
 }
 
+// afterEnd gives back the room of messages that were queued when the writer had left.
+func (c *Conn) afterEnd() {
+	if c.ctx.Err() != nil {
+		c.dropUnsent()
+	}
+}
+
 // enqueue queues a message for the writer, unless the queue is full.
-func (c *Conn) enqueue(msg []byte) bool {
+func (c *Conn) enqueue(o outgoing) bool {
 	c.unsent.Add(1)
 	select {
-	case c.out <- msg:
+	case c.out <- o:
+		c.afterEnd()
 		return true
 	default:
 		c.unsent.Add(-1)
@@ -110,18 +169,19 @@ func (c *Conn) writeNow(msg []byte) bool {
 
 // offer is send for goroutines that must not wait. If the queue is full, the message waits in a
 // goroutine of its own; if too many wait already, it is dropped.
-func (c *Conn) offer(msg []byte) {
-	if c.enqueue(msg) {
+func (c *Conn) offer(o outgoing) {
+	if c.enqueue(o) {
 		return
 	}
 	if c.late.Add(1) > maxLate {
 		c.late.Add(-1)
+		o.release()
 		c.opts.Logger.Warn("dropped an answer: too many wait to be sent", "peer", c.opts.Name)
 		return
 	}
 	c.wg.Go(func() {
 		defer c.late.Add(-1)
-		_ = c.send(c.ctx, msg)
+		_ = c.send(c.ctx, o)
 	})
 }
 
@@ -130,5 +190,11 @@ func (c *Conn) Notify(ctx context.Context, method string, params json.RawMessage
 	if err := c.Err(); err != nil {
 		return err
 	}
-	return c.send(ctx, jsonrpc.AppendNotification(make([]byte, 0, len(method)+len(params)+48), method, params))
+	size := len(method) + len(params) + 48
+	if err := memory.Take(ctx, int64(size)); err != nil {
+		return NoRoom(c.opts.Name+" was not sent "+method, err)
+	}
+	o, moved := outgoingOf(ctx, jsonrpc.AppendNotification(make([]byte, 0, size), method, params), int64(size))
+	memory.Give(ctx, int64(size)-moved)
+	return c.send(ctx, o)
 }

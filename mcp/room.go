@@ -126,7 +126,7 @@ func (c *Conn) refuse(err error) bool {
 	k, _ := KindOf(err)
 	if !errors.As(err, &lost) {
 		if k == KindTooLarge {
-			_ = c.send(c.ctx, jsonrpc.AppendError(nil, "", WireError(err, "")))
+			_ = c.send(c.ctx, outgoing{msg: jsonrpc.AppendError(nil, "", WireError(err, ""))})
 		}
 		return k == KindTooLarge
 	}
@@ -138,7 +138,7 @@ func (c *Conn) refuse(err error) bool {
 	case head.Request && head.ID == "":
 		c.opts.Logger.Warn("dropped a notification", "peer", c.opts.Name, "err", err)
 	default:
-		_ = c.send(c.ctx, jsonrpc.AppendError(nil, head.ID, WireError(err, "")))
+		_ = c.send(c.ctx, outgoing{msg: jsonrpc.AppendError(nil, head.ID, WireError(err, ""))})
 	}
 	return true
 }

@@ -424,7 +424,7 @@ func (st *serverStream) writeAll(msgs [][]byte) error {
 	defer st.mu.Unlock()
 	st.buf = st.buf[:0]
 	for _, msg := range msgs {
-		if len(msg) <= memory.Free || bytes.ContainsAny(msg, "\r\n") {
+		if len(msg) <= memory.Free {
 			st.buf = streamable.AppendEvent(st.buf, streamable.Event{Name: "message", Data: msg})
 			continue
 		}
@@ -433,7 +433,7 @@ func (st *serverStream) writeAll(msgs [][]byte) error {
 		if err := st.writeLocked(st.buf); err != nil {
 			return err
 		}
-		if err := st.writeLocked(msg); err != nil {
+		if err := st.writeLines(msg); err != nil {
 			return err
 		}
 		st.buf = append(st.buf[:0], after...)
@@ -443,6 +443,26 @@ func (st *serverStream) writeAll(msgs [][]byte) error {
 		st.buf = nil
 	}
 	return err
+}
+
+// writeLines writes a message without its line breaks, which stand only between tokens of JSON.
+func (st *serverStream) writeLines(msg []byte) error {
+	for len(msg) > 0 {
+		piece := msg
+		if at := bytes.IndexAny(msg[:min(len(msg), memory.Free)], "\r\n"); at >= 0 {
+			piece, msg = msg[:at], msg[at+1:]
+		} else {
+			piece, msg = msg[:min(len(msg), memory.Free)], msg[min(len(msg), memory.Free):]
+		}
+		if st.over {
+			return io.ErrClosedPipe
+		}
+		_ = st.rc.SetWriteDeadline(time.Now().Add(st.timeout))
+		if _, err := st.w.Write(piece); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (st *serverStream) write(frame []byte) error {

@@ -197,9 +197,18 @@ func (s *Stream) lose(long *memory.Buffer, part []byte, why error, more bool) er
 	return err
 }
 
+// pieceBytes is how much of a message is written at once, so that no copy of a large one is made.
+const pieceBytes = 256 << 10
+
 // Write implements mcp.Stream. Line breaks between the tokens of msg are
 // removed; JSON has none elsewhere.
 func (s *Stream) Write(msg []byte) error {
+	for ; len(msg) > pieceBytes; msg = msg[pieceBytes:] {
+		s.buf = rawjson.StripNewlines(s.buf[:0], msg[:pieceBytes])
+		if err := s.flush(); err != nil {
+			return err
+		}
+	}
 	s.buf = append(rawjson.StripNewlines(s.buf[:0], msg), '\n')
 	return s.flush()
 }
@@ -210,6 +219,21 @@ func (s *Stream) Write(msg []byte) error {
 func (s *Stream) WriteAll(msgs [][]byte, wait bool) (bool, error) {
 	if !wait && s.pipe == nil {
 		return false, nil
+	}
+	size := 0
+	for _, m := range msgs {
+		size += len(m)
+	}
+	if size > pieceBytes {
+		if !wait {
+			return false, nil
+		}
+		for _, m := range msgs {
+			if err := s.Write(m); err != nil {
+				return true, err
+			}
+		}
+		return true, nil
 	}
 	s.buf = s.buf[:0]
 	for _, m := range msgs {
@@ -223,9 +247,6 @@ func (s *Stream) WriteAll(msgs [][]byte, wait bool) (bool, error) {
 
 func (s *Stream) flush() error {
 	_, err := s.w.Write(s.buf)
-	if cap(s.buf) > 1<<20 {
-		s.buf = nil // do not keep a large buffer for ever
-	}
 	if err != nil {
 		return fmt.Errorf("stdio: %w", err)
 	}

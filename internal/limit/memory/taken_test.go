@@ -138,3 +138,27 @@ func TestHandTaken(t *testing.T) {
 	end.End()
 	want(t, p, Usage{})
 }
+
+// TestDetach: bytes that wait after their call count until their Block is released, and not in the call.
+func TestDetach(t *testing.T) {
+	p := NewPool(Options{Limit: 4 << 20})
+	ctx, scope := WithScope(t.Context())
+	scope.Count(p, "principal ", "ann")
+	if err := Take(ctx, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	waits, moved := Detach(ctx, 600<<10)
+	Give(ctx, 1<<20-moved)
+	scope.End()
+	if u := p.Usage(); moved != 600<<10 || u.Memory != moved {
+		t.Errorf("%d bytes are moved, and there is %+v", moved, u)
+	}
+	waits.Release()
+	waits.Release()
+	if u := p.Usage(); u.Memory != 0 {
+		t.Errorf("in the end there is %+v", u)
+	}
+	if none, moved := Detach(t.Context(), 1<<20); none != nil || moved != 0 {
+		t.Errorf("without a Scope: %v, %d", none, moved)
+	}
+}
