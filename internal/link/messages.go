@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/internal/store"
 )
 
@@ -47,6 +48,8 @@ type MessageOptions struct {
 	Dial func(ctx context.Context, process string) (net.Conn, error)
 	// Gone reports whether a process has ended. Nothing is kept for it then.
 	Gone func(process string) bool
+	// Room counts the messages that wait, and each large one while its listeners run. Nil does not count.
+	Room *memory.Account
 	// Logger gets the begin and the end of connections; nil discards them.
 	Logger *slog.Logger
 }
@@ -102,9 +105,11 @@ type peer struct {
 
 // route is how messages of one subject go.
 type route struct {
-	via  *stream // nil: the other Bus
-	next *stream // via will be this one, when those before have arrived
-	held []held  // they wait for that
+	via  *stream      // nil: the other Bus
+	next *stream      // via will be this one, when those before have arrived
+	held []held       // they wait for that
+	room *memory.Hold // of held, which has size bytes
+	size int64
 	// again is the time of the next question before a change. The last one had no answer.
 	again time.Time
 }
@@ -280,8 +285,14 @@ func (b *Messages) ended(p *peer, s *stream) {
 // queue puts a message in line. f is nil for Tell. The returned stream is to be flushed; nil: the message is on its way.
 func (b *Messages) queue(p *peer, subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) (*stream, error) {
 	s, err := b.choose(p, subject, h, body, timeout, f)
-	if s == nil || s.queue(subject, h, body, timeout, f) {
-		return s, err
+	if s == nil {
+		return nil, err
+	}
+	switch taken, err := s.queue(subject, h, body, timeout, f); {
+	case err != nil:
+		return nil, err
+	case taken:
+		return s, nil
 	}
 	return nil, b.elsewhere(subject, h, body, timeout, f) // the connection has just ended, and has taken nothing
 }
@@ -305,6 +316,10 @@ func (b *Messages) choose(p *peer, subject string, h store.Header, body []byte, 
 		if len(r.held) >= maxHeld {
 			return nil, fmt.Errorf("%w: too many messages wait for a connection", store.ErrUnavailable)
 		}
+		if err := r.room.Take(r.size + int64(len(body))); err != nil {
+			return nil, noRoom(err)
+		}
+		r.size += int64(len(body))
 		r.held = append(r.held, held{slices.Clone(h), slices.Clone(body), timeout, f})
 		p.routes[subject] = r
 		return nil, nil
@@ -318,7 +333,11 @@ func (b *Messages) choose(p *peer, subject string, h store.Header, body []byte, 
 		p.routes[subject] = route{via: p.stream}
 		return p.stream, nil
 	}
-	p.routes[subject] = route{next: p.stream, held: []held{{slices.Clone(h), slices.Clone(body), timeout, f}}}
+	room, size := b.o.Room.Hold(), int64(len(body))
+	if err := room.Take(size); err != nil {
+		return nil, noRoom(err)
+	}
+	p.routes[subject] = route{next: p.stream, held: []held{{slices.Clone(h), slices.Clone(body), timeout, f}}, room: &room, size: size}
 	b.o.Bus.Ask(subject, store.Header{{headerChange, "1"}}, nil, changeTime, func(m store.Message, err error) {
 		if err == nil && m.Header.Get(headerChange) == "" {
 			err = errors.New("the node does not change to the connection")
@@ -340,19 +359,38 @@ func (b *Messages) change(p *peer, subject string, err error) {
 		r = route{again: time.Now().Add(dialPause)}
 	}
 	for _, m := range waited.held {
-		if r.via != nil && r.via.queue(subject, m.header, m.body, m.timeout, m.f) {
-			send = r.via.send
-			continue
+		if r.via != nil {
+			taken, failed := r.via.queue(subject, m.header, m.body, m.timeout, m.f)
+			if failed != nil {
+				b.fail(p, m, failed)
+			}
+			if taken {
+				send = r.via.send
+				continue
+			}
 		}
 		r.via = nil
 		if failed := b.elsewhere(subject, m.header, m.body, m.timeout, m.f); failed != nil {
 			b.log.Warn("a message to a node is lost", "inc", p.process, "err", failed)
 		}
 	}
+	waited.room.Release()
 	p.routes[subject] = r
 	p.mu.Unlock()
 	send()
 }
+
+// fail ends a message that has waited and has no room on its connection.
+func (b *Messages) fail(p *peer, m held, err error) {
+	if m.f != nil {
+		go m.f(store.Message{}, err) // it returns at once
+		return
+	}
+	b.log.Warn("a message to a node is lost", "inc", p.process, "err", err)
+}
+
+// noRoom returns the error of a message that finds no room. It was not sent.
+func noRoom(err error) error { return fmt.Errorf("%w: %w", store.ErrUnavailable, err) }
 
 // Tell implements store.Bus.
 func (b *Messages) Tell(subject string, h store.Header, body []byte) error {

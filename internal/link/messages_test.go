@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/internal/link"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/testkit/storetest"
@@ -19,6 +20,7 @@ import (
 
 // pair is a sender and a receiver, with another Bus between them.
 type pair struct {
+	room  *memory.Pool // of messages of a
 	other store.Bus
 	a, b  *link.Messages
 	count *counted
@@ -88,8 +90,9 @@ func newPair(t *testing.T) *pair {
 		return ""
 	}
 	gone := func(string) bool { return p.gone.Load() }
+	p.room = memory.NewPool(memory.Options{Limit: 4 << 20})
 	p.b = link.NewMessages(link.MessageOptions{Bus: p.other, Process: func(string) string { return "" }, Gone: gone})
-	p.a = link.NewMessages(link.MessageOptions{Bus: p.count, Process: process, Dial: p.dial, Gone: gone})
+	p.a = link.NewMessages(link.MessageOptions{Bus: p.count, Process: process, Dial: p.dial, Gone: gone, Room: p.room.Account("hub")})
 	t.Cleanup(func() { p.a.Close(); p.b.Close() })
 	return p
 }
@@ -476,5 +479,54 @@ func TestStranger(t *testing.T) {
 		case <-time.After(20 * time.Second):
 			t.Fatalf("%q has not come", want)
 		}
+	}
+}
+
+// TestWaitingMessagesAreCounted: messages that wait for a connection count, and one that finds no room is refused. Its
+// sender hears of it, and it does not go another way. When the rest is written, nothing counts.
+func TestWaitingMessagesAreCounted(t *testing.T) {
+	p := newPair(t)
+	var got atomic.Int64
+	stop, err := p.b.Listen("b.x", func(m store.Message) {
+		got.Add(int64(len(m.Body)))
+		if m.Reply != nil {
+			_ = m.Reply(nil, nil)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	p.connected(t, "b.x")
+	before := p.count.messages.Load()
+	got.Store(0)
+	g := &gate{make(chan struct{}), make(chan struct{})}
+	p.gate.Store(g)
+	first := make(chan error, 1)
+	go func() { first <- p.a.Tell("b.x", nil, []byte("first")) }()
+	<-g.entered
+	body, taken := make([]byte, 60<<10), 0
+	for err = nil; err == nil && taken < 200; taken++ {
+		err = p.a.Tell("b.x", nil, body)
+	}
+	taken--
+	full := (*memory.Error)(nil)
+	if !errors.As(err, &full) || taken*len(body) > 2<<20 || p.room.Usage().Memory < int64((taken-1)*len(body)) {
+		t.Errorf("%d messages wait, %+v, %v", taken, p.room.Usage(), err)
+	}
+	asked := make(chan error, 1)
+	p.a.Ask("b.x", nil, body, time.Minute, func(_ store.Message, err error) { asked <- err })
+	if err := <-asked; !errors.As(err, &full) {
+		t.Errorf("a question without room: %v", err)
+	}
+	p.gate.Store(nil)
+	close(g.pass)
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	eventually(t, "all messages that had room arrive", func() bool { return got.Load() == int64(5+taken*len(body)) })
+	eventually(t, "nothing counts", func() bool { return p.room.Usage().Memory == 0 })
+	if n := p.count.messages.Load() - before; n != 0 {
+		t.Errorf("%d messages went another way", n)
 	}
 }

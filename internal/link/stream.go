@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/internal/store"
 )
 
@@ -31,11 +32,13 @@ type stream struct {
 	done chan struct{} // closed by end
 	send func()        // the method flush, bound once
 
-	mu      sync.Mutex // guards below
-	waiting []byte     // frames
-	spare   []byte     // the buffer of the next frames
-	writing bool       // a goroutine writes, and sees to what waits when it has done so
-	until   time.Time  // the deadline of writes; of the goroutine that writes
+	mu      sync.Mutex  // guards below
+	waiting []byte      // frames
+	spare   []byte      // the buffer of the next frames
+	room    memory.Hold // of the frames that wait, and of those that are being written
+	out     int         // bytes that are being written
+	writing bool        // a goroutine writes, and sees to what waits when it has done so
+	until   time.Time   // the deadline of writes; of the goroutine that writes
 	ended   bool
 	last    uint64              // question
 	asked   map[uint64]question // nil when they have failed
@@ -54,7 +57,7 @@ type question struct {
 
 func newStream(b *Messages, conn net.Conn) *stream {
 	s := &stream{bus: b, conn: conn, wake: make(chan struct{}, 1), done: make(chan struct{}), asked: map[uint64]question{}}
-	s.send = s.flush
+	s.send, s.room = s.flush, b.o.Room.Hold()
 	return s
 }
 
@@ -67,6 +70,9 @@ func (s *stream) end() {
 	}
 	s.ended = true
 	s.waiting, s.spare = nil, nil
+	if !s.writing {
+		s.room.Release()
+	}
 	s.mu.Unlock()
 	close(s.done)
 	_ = s.conn.SetReadDeadline(time.Unix(1, 0)) // read ends now: with TLS, Close may wait for the other process
@@ -87,24 +93,36 @@ func (s *stream) fail() {
 	}
 }
 
-// queue puts a message in line, and reports false if the connection has ended. f gets the answer of a question; without f
+// reserve counts size more bytes that wait. The caller holds mu.
+func (s *stream) reserve(size int) error {
+	if err := s.room.Take(int64(len(s.waiting) + s.out + size)); err != nil {
+		return noRoom(err)
+	}
+	return nil
+}
+
+// queue puts a message in line, and reports false if the connection has ended. If there is no room for the message, it
+// returns true with an error. f gets the answer of a question; without f
 // it is a Tell. It does not wait for the other process. The caller calls flush.
-func (s *stream) queue(subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) bool {
+func (s *stream) queue(subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) (taken bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
-		return false
+		return false, nil
+	}
+	if err := s.reserve(len(body)); err != nil {
+		return true, err
 	}
 	if f == nil {
 		s.put(kindTell, 0, subject, h, body)
-		return true
+		return true, nil
 	}
 	s.last++
 	s.put(kindAsk, s.last, subject, h, body)
 	q := question{f: f, timeout: timeout, until: time.Now().Add(timeout), sent: s.sent}
 	s.asked[s.last] = q
 	s.wakeAt(q.until)
-	return true
+	return true, nil
 }
 
 // wakeAt sets the timer to fire at a time, unless it fires earlier. Answers do not stop it: most come long before it
@@ -209,7 +227,7 @@ func (s *stream) wakeUp() {
 func (s *stream) writeOnce() {
 	s.writing = true
 	b := s.waiting
-	s.waiting = nil
+	s.waiting, s.out = nil, len(b)
 	s.mu.Unlock()
 	var err error
 	if now := time.Now(); s.until.Sub(now) < writeTime/2 {
@@ -226,7 +244,9 @@ func (s *stream) writeOnce() {
 	if cap(b) <= keepBuffer && !s.ended {
 		s.spare = b[:0]
 	}
-	s.writing = false
+	if s.writing, s.out = false, 0; len(s.waiting) == 0 {
+		s.room.Release()
+	}
 }
 
 // write writes the frames of callers that must not block, and those that come while a caller writes.
@@ -270,14 +290,24 @@ func (s *stream) read() error {
 		if err != nil {
 			return err
 		}
-		frame, err := in.take(n)
-		if err != nil {
-			return err
-		}
-		if err := s.take(kind, frame); err != nil {
+		if err := s.next(&in, kind, n); err != nil {
 			return err
 		}
 	}
+}
+
+// next takes a frame of n bytes and hands it on. A large one waits for room, and all behind it wait with it.
+func (s *stream) next(in *inbound, kind byte, n int) error {
+	room := s.bus.o.Room.Hold()
+	defer room.Release()
+	if err := room.Grow(s.bus.ctx, int64(n)); err != nil {
+		return err
+	}
+	frame, err := in.take(n)
+	if err != nil {
+		return err
+	}
+	return s.take(kind, frame)
 }
 
 // take handles a frame, which it owns.
@@ -328,6 +358,10 @@ func (s *stream) answer(kind byte, id uint64, h store.Header, body []byte) error
 	if s.ended {
 		s.mu.Unlock()
 		return fmt.Errorf("%w: the connection has ended", store.ErrUnavailable)
+	}
+	if err := s.reserve(len(body)); err != nil {
+		s.mu.Unlock()
+		return err
 	}
 	s.put(kind, id, "", h, body)
 	s.mu.Unlock()

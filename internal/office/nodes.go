@@ -22,13 +22,13 @@ func (o *Offices) shareOffices() *roster.Shared {
 		return nil
 	}
 	node := n.Node
-	o.bodies = &roster.Bodies{Fetch: func(ctx context.Context, inc, path string, size int64) ([]byte, error) {
+	o.bodies = &roster.Bodies{Room: n.Memory.Account("hub"), Fetch: func(ctx context.Context, inc, path string, size int64) ([]byte, error) {
 		return fetchBody(ctx, node, inc, path, size)
 	}}
 	drained := make(chan struct{})
 	cluster.OnDrain(node, func() { close(drained) })
 	o.direct = link.NewMessages(link.MessageOptions{
-		Bus: n.Store.Bus(), Process: roster.NodeOf(n.Cluster), Gone: node.Gone, Logger: o.log,
+		Bus: n.Store.Bus(), Process: roster.NodeOf(n.Cluster), Gone: node.Gone, Room: n.Memory.Account("hub"), Logger: o.log,
 		Dial: func(ctx context.Context, inc string) (net.Conn, error) {
 			return node.Link().Open(ctx, inc, messagePath, messageProtocol)
 		},

@@ -14,6 +14,7 @@ import (
 	"github.com/weir-mcp/weir/internal/office/roster"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/socketio"
+	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
 // Errors of calls to Computers of other nodes.
@@ -23,6 +24,7 @@ var (
 	errMoving   = errors.New("the Computer moves to another node")
 	errNoAnswer = errors.New("the answer of the node of the Computer does not come")
 	errBusy     = errors.New("too many calls at the node of the Computer")
+	errUnsent   = errors.New("there is no room for the answer")
 	errStale    = errors.New("the Computer is not there any more")
 )
 
@@ -80,7 +82,12 @@ func (r remote) forward(c *call, payload json.RawMessage, f *callFields, timeout
 		m.Op, m.Seq = roster.OpSend, t.sent
 		r.mu.Unlock()
 		m.Lost = func() { r.endAt(node, c.member.Name, c.member.SID) }
-		if err := r.o.Shared.Tell(node, c.member.Name, m); err != nil {
+		err := r.o.Shared.Tell(node, c.member.Name, m)
+		if errors.Is(err, roster.ErrNoRoom) && r.unsay(t, m.Seq) {
+			c.refused(payload, r.log)
+			return
+		}
+		if err != nil {
 			r.log.Warn("a message was not delivered", "computer", c.member.Name, "node", node, "err", err)
 			m.Lost()
 		}
@@ -90,6 +97,17 @@ func (r remote) forward(c *call, payload json.RawMessage, f *callFields, timeout
 	r.takeOff(c)
 	r.mu.Unlock()
 	r.o.Shared.Ask(node, c.member.Name, m, timeout+askSlack, func(a *roster.Message, err error) { r.answered(c, payload, timeout, a, err) })
+}
+
+// unsay takes back the number of a message that was not sent, unless a later one has its number by now.
+func (r remote) unsay(t *thread, number uint64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if t.sent != number {
+		return false
+	}
+	t.sent--
+	return true
 }
 
 // answered takes the answer of another hub to a call.
@@ -105,6 +123,8 @@ func (r remote) answered(c *call, payload json.RawMessage, timeout time.Duration
 		err = socketio.ErrDisconnected
 	}
 	switch {
+	case errors.Is(err, roster.ErrNoRoom):
+		err = engineio.ErrNoRoom
 	case errors.Is(err, roster.ErrNobody):
 		r.o.Shared.Suspect(c.member.Node)
 		err = errNodeGone
@@ -113,8 +133,6 @@ func (r remote) answered(c *call, payload json.RawMessage, timeout time.Duration
 	case errors.Is(err, roster.ErrNoAnswer):
 		r.o.Shared.Suspect(c.member.Node) // its end breaks connections as well
 		err = errNoAnswer
-	case errors.Is(err, roster.ErrBusy):
-		err = errBusy
 	case errors.Is(err, roster.ErrLate):
 		err = socketio.ErrAckTimeout
 	}
@@ -223,6 +241,10 @@ func problem(p string) error {
 		return socketio.ErrDisconnected
 	case roster.ProblemBusy:
 		return errBusy
+	case roster.ProblemNoRoom:
+		return engineio.ErrNoRoom
+	case roster.ProblemUnsent:
+		return errUnsent
 	case roster.ProblemMoving:
 		return errMoving
 	}
@@ -524,7 +546,7 @@ func (r remote) sendUp(s *session, a *roster.Member, sid string, payload json.Ra
 	t := s.thread(sid)
 	t.sent++
 	from := s.alias
-	return r.o.Shared.Tell(node, s.name, &roster.Message{
+	err := r.o.Shared.Tell(node, s.name, &roster.Message{
 		Op: roster.OpUp, Event: smcp.NotifyMCP, Office: s.office.ID, To: sid, Seq: t.sent, Agent: roster.Caller{Name: s.name, SID: from}, Args: []json.RawMessage{payload},
 		Lost: func() {
 			r.mu.Lock()
@@ -536,4 +558,9 @@ func (r remote) sendUp(s *session, a *roster.Member, sid string, payload json.Ra
 			}
 		},
 	})
+	if errors.Is(err, roster.ErrNoRoom) {
+		t.sent--
+		err = engineio.ErrNoRoom
+	}
+	return err
 }

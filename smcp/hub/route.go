@@ -337,7 +337,7 @@ func (h *Hub) finish(c *call, p socketio.Payload, err error) {
 		if err := c.event.AckPayload(socketio.Payload{Args: args, Attachments: p.Attachments}); err != nil {
 			h.log.Debug("an answer was not delivered", "event", c.name, "err", err)
 			if errors.Is(err, engineio.ErrNoRoom) {
-				h.ack(c.event, c.dialect.Failed(smcp.Errorf(smcp.CodeBusy, "There is no room for the answer now; the call has run: the bytes of limits.memory are taken").With("maybe_ran", true)))
+				h.ack(c.event, c.dialect.Failed(noRoomForAnswer()))
 			}
 		}
 	case a2c.ErrInternal:
@@ -380,10 +380,17 @@ func (c *call) fault(computer string, err error) *smcp.Error {
 		return nodeGone("The connection to the node of Computer with name '%s' broke; the call may have run", computer, true)
 	case errors.Is(err, engineio.ErrNoRoom):
 		return smcp.Errorf(smcp.CodeBusy, "There is no room for the call now; it did not run: the bytes of limits.memory are taken").With("maybe_ran", false)
+	case errors.Is(err, errUnsent):
+		return noRoomForAnswer()
 	case errors.Is(err, socketio.ErrTooManyAcks), errors.Is(err, errBusy):
 		return smcp.Errorf(smcp.CodeBusy, "Too many calls in flight")
 	}
 	return a2c.ErrInternal
+}
+
+// noRoomForAnswer is the error of a call that has run, whose answer finds no room.
+func noRoomForAnswer() *smcp.Error {
+	return smcp.Errorf(smcp.CodeBusy, "There is no room for the answer now; the call has run: the bytes of limits.memory are taken").With("maybe_ran", true)
 }
 
 // nodeGone is the error of a call whose way to the node of its Computer, or back, is lost.

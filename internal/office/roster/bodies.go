@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/internal/store"
 )
 
@@ -20,9 +21,8 @@ const (
 	// keepBody is how long the sender keeps a larger body, and fetchTime how long its receiver tries.
 	keepBody  = time.Minute
 	fetchTime = 20 * time.Second
-	// maxBodies bounds the bytes that are kept, and maxLine the messages that wait for one that is fetched.
-	maxBodies = 256 << 20
-	maxLine   = 4096
+	// maxLine bounds the messages that wait for one whose body is fetched.
+	maxLine = 4096
 )
 
 // BodyPath is where other nodes fetch bodies over the peer link.
@@ -32,40 +32,53 @@ const BodyPath = "/peer/v1/body/"
 type Bodies struct {
 	// Fetch gets the body of a path from another node.
 	Fetch func(ctx context.Context, inc, path string, size int64) ([]byte, error)
+	// Room counts bodies that wait for another node, and bodies that were fetched until the hub has taken their
+	// messages. Nil does not count.
+	Room *memory.Account
 
 	mu   sync.Mutex // guards below
-	size int
-	kept map[string][]byte
+	kept map[string]*keptBody
 }
 
-// ErrBusy says that a large message finds no room.
-var ErrBusy = errors.New("too many large messages are under way")
+// keptBody is a body with its room.
+type keptBody struct {
+	bytes []byte
+	room  memory.Hold
+}
+
+// ErrNoRoom says that a large message finds no room. It did not reach the other node.
+var ErrNoRoom = errors.New("there is no room for a large message to another node")
 
 // put keeps a body and returns its id.
 func (b *Bodies) put(body []byte) (string, error) {
-	id := rand.Text()
+	id, room := rand.Text(), b.Room.Hold()
+	if err := room.Take(int64(len(body))); err != nil {
+		return "", fmt.Errorf("%w: %w", ErrNoRoom, err)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.size+len(body) > maxBodies {
-		return "", ErrBusy
-	}
 	if b.kept == nil {
-		b.kept = map[string][]byte{}
+		b.kept = map[string]*keptBody{}
 	}
-	b.kept[id] = body
-	b.size += len(body)
-	time.AfterFunc(keepBody, func() { b.take(id) })
+	b.kept[id] = &keptBody{body, room}
+	time.AfterFunc(keepBody, func() { b.drop(id) })
 	return id, nil
 }
 
-// take removes a body and returns it, nil if it is not there.
-func (b *Bodies) take(id string) []byte {
+// take removes a body and returns it, nil if it is not there. The caller releases its room.
+func (b *Bodies) take(id string) *keptBody {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	body := b.kept[id]
 	delete(b.kept, id)
-	b.size -= len(body)
 	return body
+}
+
+// drop forgets a body.
+func (b *Bodies) drop(id string) {
+	if body := b.take(id); body != nil {
+		body.room.Release()
+	}
 }
 
 // ServeHTTP gives a body to another node, once. Serve it only on the peer link.
@@ -75,9 +88,10 @@ func (b *Bodies) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	defer body.room.Release()
+	w.Header().Set("Content-Length", strconv.Itoa(len(body.bytes)))
 	w.Header().Set("Content-Type", "application/octet-stream")
-	_, _ = w.Write(body) // the receiver sees that it is short
+	_, _ = w.Write(body.bytes) // the receiver sees that it is short
 }
 
 // shrink replaces a large body by its id.
@@ -97,11 +111,11 @@ func (s *Shared) shrink(h store.Header, body []byte) (store.Header, []byte, erro
 // others for keepBody.
 func (s *Shared) unsent(h store.Header) {
 	if id, _, large := strings.Cut(h.Get(headerBody), ","); large {
-		s.o.Bodies.take(id)
+		s.o.Bodies.drop(id)
 	}
 }
 
-// expand calls f with the body of a message, at once or when the body has been fetched.
+// expand calls f with the body of a message, at once or when the body has been fetched. The body counts while f runs.
 func (s *Shared) expand(in store.Message, f func(body []byte, err error)) {
 	id, size, large := strings.Cut(in.Header.Get(headerBody), ",")
 	if !large {
@@ -117,6 +131,12 @@ func (s *Shared) expand(in store.Message, f func(body []byte, err error)) {
 		}
 		ctx, cancel := context.WithTimeout(s.ctx, fetchTime)
 		defer cancel()
+		room := s.o.Bodies.Room.Hold()
+		defer room.Release()
+		if err := room.Grow(ctx, n); err != nil {
+			f(nil, fmt.Errorf("%w: %w", ErrNoRoom, err))
+			return
+		}
 		body, err := s.o.Bodies.Fetch(ctx, from, BodyPath+id, n)
 		if err != nil {
 			err = fmt.Errorf("the node %s did not give the body of its message: %w", from, err)

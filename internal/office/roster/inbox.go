@@ -2,6 +2,7 @@ package roster
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -182,7 +183,11 @@ func (l *inbox) fetch(from string, in store.Message) {
 	l.s.expand(in, func(body []byte, err error) {
 		if err != nil {
 			l.s.log.Warn("a message of another hub is lost", "err", err)
-			l.lose(from, in, ProblemOther)
+			problem := ProblemOther
+			if errors.Is(err, ErrNoRoom) {
+				problem = ProblemNoRoom
+			}
+			l.lose(from, in, problem)
 		} else {
 			l.s.received(in, body)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/internal/store"
 )
 
@@ -60,7 +61,9 @@ const (
 	ProblemLate   = "timeout" // no ack in time
 	ProblemLeft   = "left"    // the member's connection ended
 	ProblemBusy   = "busy"
-	ProblemMoving = "moving" // the member goes to another node now; nothing was delivered
+	ProblemNoRoom = "no_room" // there is no room for the message; it was not delivered
+	ProblemUnsent = "unsent"  // the call has run, and there is no room for its answer
+	ProblemMoving = "moving"  // the member goes to another node now; nothing was delivered
 	ProblemOther  = "internal"
 )
 
@@ -379,7 +382,7 @@ func (s *Shared) received(in store.Message, body []byte) {
 		m.Reply = func(out *Message) {
 			err := s.reply(in.Reply, out)
 			if err != nil { // the sender must not wait for a message that does not come
-				err = errors.Join(err, s.reply(in.Reply, &Message{Problem: ProblemBusy}))
+				err = errors.Join(err, s.reply(in.Reply, &Message{Problem: ProblemUnsent}))
 			}
 			if err != nil {
 				s.log.Warn("another hub did not get its answer", "inc", m.From, "err", err)
@@ -433,10 +436,18 @@ func (s *Shared) Tell(inc, computer string, m *Message) error {
 		st.remove(number)
 		s.unsent(h)
 	}
+	return roomOf(err)
+}
+
+// roomOf makes the error of a message that found no room on its way an ErrNoRoom.
+func roomOf(err error) error {
+	if full := (*memory.Error)(nil); errors.As(err, &full) {
+		return fmt.Errorf("%w: %w", ErrNoRoom, err)
+	}
 	return err
 }
 
-// Errors of Ask, in addition to ErrBusy, ErrLost and ErrNoAnswer: the node is not there, or has not answered in time.
+// Errors of Ask, in addition to ErrNoRoom, ErrLost and ErrNoAnswer: the node is not there, or has not answered in time.
 var (
 	ErrNobody = store.ErrNobody
 	ErrLate   = store.ErrUnavailable
@@ -506,8 +517,8 @@ func (q *question) take(in store.Message, err error) {
 	if !q.end() {
 		return
 	}
-	if err != nil {
-		if errors.Is(err, ErrLate) && time.Since(q.sent) < q.timeout {
+	if err = roomOf(err); err != nil {
+		if errors.Is(err, ErrLate) && !errors.Is(err, ErrNoRoom) && time.Since(q.sent) < q.timeout {
 			err = fmt.Errorf("%w: %w", ErrNoAnswer, err)
 		}
 		q.lose(err)
@@ -518,11 +529,14 @@ func (q *question) take(in store.Message, err error) {
 		return
 	}
 	q.s.expand(in, func(body []byte, err error) {
-		if err != nil {
+		switch {
+		case errors.Is(err, ErrNoRoom):
+			q.f(&Message{Problem: ProblemUnsent}, nil)
+		case err != nil:
 			q.f(nil, err)
-			return
+		default:
+			q.f(unpack(in.Header, body))
 		}
-		q.f(unpack(in.Header, body))
 	})
 }
 

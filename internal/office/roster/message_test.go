@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/internal/store"
 )
 
@@ -66,7 +67,7 @@ func TestLineOfOneSender(t *testing.T) {
 				if fails {
 					return nil, errors.New("it is gone")
 				}
-				return of.take(strings.TrimPrefix(path, BodyPath)), nil
+				return of.take(strings.TrimPrefix(path, BodyPath)).bytes, nil
 			}
 			receiver, got := open("aaaaaa", &Bodies{Fetch: fetch})
 			defer receiver.Close()
@@ -184,7 +185,8 @@ func TestCaller(t *testing.T) {
 // TestBodiesMakeRoom: a large message that does not arrive keeps no room, and one without room is refused.
 func TestBodiesMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bodies := &Bodies{}
+		pool := memory.NewPool(memory.Options{Limit: 1 << 20})
+		bodies := &Bodies{Room: pool.Account("hub")}
 		s := NewShared(Options{Docs: store.NewMemory(store.MemoryOptions{}), Bus: store.NewMemoryBus(), Node: alone{}, Name: "test", Bodies: bodies})
 		inc := "aaaaaa"
 		s.inc.Store(&inc)
@@ -194,18 +196,24 @@ func TestBodiesMakeRoom(t *testing.T) {
 			synctest.Wait()
 			return err
 		}
-		if err := ask(); !errors.Is(err, ErrNobody) || bodies.size != 0 || len(bodies.kept) != 0 {
-			t.Errorf("%v, %d bytes of a message to a node that is gone", err, bodies.size)
+		if err := ask(); !errors.Is(err, ErrNobody) || pool.Usage().Memory != 0 || len(bodies.kept) != 0 {
+			t.Errorf("%v, %d bytes of a message to a node that is gone", err, pool.Usage().Memory)
 		}
-		bodies.size = maxBodies
-		if err := ask(); !errors.Is(err, ErrBusy) {
+		id, err := bodies.put(make([]byte, 500<<10))
+		if err != nil || pool.Usage().Memory < 500<<10 {
+			t.Fatalf("%v, %+v", err, pool.Usage())
+		}
+		if err := ask(); !errors.Is(err, ErrNoRoom) {
 			t.Errorf("without room: %v", err)
 		}
 		s.Close()
-		if err := ask(); !errors.Is(err, ErrBusy) {
+		if err := ask(); !errors.Is(err, ErrNoRoom) {
 			t.Errorf("after Close: %v", err)
 		}
 		time.Sleep(2 * keepBody) // its timer
+		if bodies.take(id) != nil || pool.Usage().Memory != 0 {
+			t.Errorf("in the end there is %+v", pool.Usage())
+		}
 	})
 }
 
