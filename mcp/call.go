@@ -204,6 +204,20 @@ func (c *Conn) Call(ctx context.Context, method string, params json.RawMessage, 
 	}
 }
 
+// Notify implements Peer.
+func (c *Conn) Notify(ctx context.Context, method string, params json.RawMessage) error {
+	if err := c.Err(); err != nil {
+		return err
+	}
+	size := len(method) + len(params) + 48
+	if err := memory.Take(ctx, int64(size)); err != nil {
+		return NoRoom(c.opts.Name+" was not sent "+method, err)
+	}
+	o, moved := outgoingOf(ctx, jsonrpc.AppendNotification(make([]byte, 0, size), method, params), int64(size))
+	memory.Give(ctx, int64(size)-moved)
+	return c.send(ctx, o)
+}
+
 // notSent returns err as the error of a message that was not sent because the connection had ended.
 func notSent(err error) error {
 	k, _ := KindOf(err)

@@ -2,36 +2,10 @@ package mcp
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/limit/memory"
-	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
-
-// outgoing is a message that waits to be written. rooms count it until it is written, or will not be; without any it does
-// not count.
-type outgoing struct {
-	msg   []byte
-	rooms []*memory.Block
-}
-
-// outgoingOf returns a message with the bytes that the call of ctx has taken for it, which the call does not have any
-// more. moved is their number.
-func outgoingOf(ctx context.Context, msg []byte, taken int64) (o outgoing, moved int64) {
-	room, moved := memory.Detach(ctx, taken)
-	if room == nil {
-		return outgoing{msg: msg}, 0
-	}
-	return outgoing{msg, []*memory.Block{room}}, moved
-}
-
-// release gives back the room.
-func (o outgoing) release() {
-	for _, room := range o.rooms {
-		room.Release()
-	}
-}
 
 // dropUnsent gives back the room of messages that are not written any more.
 func (c *Conn) dropUnsent() {
@@ -183,18 +157,4 @@ func (c *Conn) offer(o outgoing) {
 		defer c.late.Add(-1)
 		_ = c.send(c.ctx, o)
 	})
-}
-
-// Notify implements Peer.
-func (c *Conn) Notify(ctx context.Context, method string, params json.RawMessage) error {
-	if err := c.Err(); err != nil {
-		return err
-	}
-	size := len(method) + len(params) + 48
-	if err := memory.Take(ctx, int64(size)); err != nil {
-		return NoRoom(c.opts.Name+" was not sent "+method, err)
-	}
-	o, moved := outgoingOf(ctx, jsonrpc.AppendNotification(make([]byte, 0, size), method, params), int64(size))
-	memory.Give(ctx, int64(size)-moved)
-	return c.send(ctx, o)
 }

@@ -116,24 +116,6 @@ func Give(ctx context.Context, n int64) {
 	s.mu.Unlock()
 }
 
-// Detach moves n bytes that the call of ctx has taken into a Block, which its caller releases: for bytes that wait for
-// something after the call, such as an answer for its reader. moved is how many of them count; the Block is nil if none do.
-func Detach(ctx context.Context, n int64) (b *Block, moved int64) {
-	s := FromContext(ctx)
-	if s == nil {
-		return nil, 0
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	m := &s.made
-	if n = min(n, m.held, m.n); n <= 0 {
-		return nil, 0
-	}
-	m.n -= n
-	m.held -= n
-	return &Block{made: taken{p: m.p, kind: m.kind, name: m.name, n: n, held: n}}, n
-}
-
 func (s *Scope) take(ctx context.Context, n, reserved int64) error {
 	if s == nil {
 		return nil
