@@ -1,3 +1,3 @@
 // Package httpserver makes HTTP servers with the limits that all of weir's listeners have, and writes
-// their JSON responses. It knows no path and no caller.
+// their JSON responses and the pages on which people sign in. It knows no path and no caller.
 package httpserver
