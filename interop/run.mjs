@@ -11,7 +11,7 @@ import { pythonServers, setup } from './setup.mjs';
 // The drivers, those first that take longest, so that two lanes end at about the same time.
 const together = [
   'conformance-client', 'conformance', 'clients', 'programs', 'matrix', 'cluster', 'packages', 'hosts', 'console-nodes', 'clients-controls', 'identity', 'signin-server', 'signin-clients', 'smcp', 'socketio',
-  'console', 'console-pages', 'browser', 'connect', 'http2', 'context', 's2sp', 'tables', 'traces', 'restart',
+  'console', 'console-pages', 'browser', 'connect', 'http2', 'context', 's2sp', 'tables', 'sandbox', 'traces', 'restart',
 ];
 
 // What these measure is the machine's time or memory: each has it for itself.
@@ -49,7 +49,7 @@ async function lane(names, weir) {
 await main(async ({ weir }, names) => {
   const unknown = names.filter((name) => !together.includes(name) && !alone.includes(name));
   if (unknown.length > 0) throw new Wrong(`no driver is called ${unknown.join(', ')}: there are ${[...together, ...alone].sort().join(', ')}`);
-  const wanted = (list) => list.filter((name) => (names.length === 0 || names.includes(name)) && (weir || !['hosts', 'programs'].includes(name)));
+  const wanted = (list) => list.filter((name) => (names.length === 0 || names.includes(name)) && (weir || !['hosts', 'programs', 'sandbox'].includes(name)));
   await setup();
   // Two drivers need this client: it is installed before they do it at once.
   if (weir) await Promise.all([pythonServers(), install('claude-code')]);

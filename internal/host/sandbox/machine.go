@@ -418,7 +418,9 @@ func boxed(c *Confined, self string, f folders, w confine.Walls) []string {
 	// A folder within another is mounted after it, and one that may be changed after one that may not.
 	slices.SortStableFunc(mounts, func(a, b mount) int { return strings.Count(a.path, "/") - strings.Count(b.path, "/") })
 	for _, one := range mounts {
-		args = append(args, one.flag, one.path, one.path)
+		if _, err := os.Stat(one.path); err == nil { // bubblewrap ends at one that this user may not see
+			args = append(args, one.flag, one.path, one.path)
+		}
 	}
 	const inside = "/run/weir-confine"
 	args = append(args, "--ro-bind", self, inside)

@@ -115,6 +115,38 @@ func TestFolders(t *testing.T) {
 	}
 }
 
+// TestInterpreter: a script whose first line names a link to an interpreter somewhere else starts, as do programs of a PATH of which
+// this user may not see a part.
+func TestInterpreter(t *testing.T) {
+	dir := t.TempDir()
+	base, own, closed := filepath.Join(dir, "base", "bin"), filepath.Join(dir, "own", "bin"), filepath.Join(dir, "closed")
+	for _, folder := range []string{base, own, filepath.Join(closed, "bin")} {
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shell, err := os.ReadFile("/bin/sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{
+		os.WriteFile(filepath.Join(base, "sh"), shell, 0o755), os.Symlink(filepath.Join(base, "sh"), filepath.Join(own, "sh")),
+		os.WriteFile(filepath.Join(own, "server"), []byte("#!"+filepath.Join(own, "sh")+"\necho started\n"), 0o755), os.Chmod(closed, 0),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { _ = os.Chmod(closed, 0o755) })
+	for _, way := range ways(t) {
+		m := sandbox.New(sandbox.Options{Lookup: os.LookupEnv, State: t.TempDir(), Ways: []sandbox.Way{way}})
+		p := sandbox.Program{Name: "srv", Path: filepath.Join(own, "server"), Env: []string{"PATH=/usr/bin:/bin:" + filepath.Join(closed, "bin")}}
+		if printed, _ := start(t, m, p, sandbox.Spec{}); printed != "started\n" {
+			t.Errorf("%s: %q", way, printed)
+		}
+	}
+}
+
 // TestRequire: what cannot be confined is not started where the configuration says so, and said otherwise.
 func TestRequire(t *testing.T) {
 	m := sandbox.New(sandbox.Options{Lookup: os.LookupEnv, State: t.TempDir(), Ways: []sandbox.Way{sandbox.None}})

@@ -1,6 +1,8 @@
 package sandbox
 
 import (
+	"bufio"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -85,6 +87,9 @@ var shims = map[string][]string{
 // works in, and the paths that its arguments and variables name.
 func (f folders) needs(p Program) (read, write []string) {
 	read = append(slices.Clone(system), f.installation(p.Path)...)
+	if interpreter := interpreterOf(p.Path); interpreter != "" {
+		read = append(read, f.installation(interpreter)...)
+	}
 	for pair := range slices.Values(p.Env) {
 		if dirs, ok := strings.CutPrefix(pair, "PATH="); ok {
 			for _, dir := range filepath.SplitList(dirs) {
@@ -150,6 +155,22 @@ func (f folders) installation(path string) (read []string) {
 		add(real)
 	}
 	return read
+}
+
+// interpreterOf returns the program that a script names in its first line, "" for other files. The environment of a Python
+// server names one of its own, which is a link to the one of the system or of a version manager.
+func interpreterOf(path string) string {
+	file, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	line, _ := bufio.NewReader(io.LimitReader(file, 4096)).ReadString('\n') // what is there without an end is enough
+	rest, script := strings.CutPrefix(line, "#!")
+	if words := strings.Fields(rest); script && len(words) > 0 && filepath.IsAbs(words[0]) {
+		return words[0]
+	}
+	return ""
 }
 
 // grantable reports whether a folder may be given as a whole because a program is told its path: not the root, not the home,
