@@ -72,6 +72,7 @@ bench-once: ## each benchmark once
 
 interop: build ## foreign MCP clients, servers and the official conformance suite (Node 20, Python 3.11)
 	node interop/run.mjs --weir bin/weir
+	interop/openapi.sh
 
 # make interop runs two of the six. What is installed stays in interop/hosts until make clean.
 clients: build ## weir connect with the six programs of interop/hosts (npm, 1.5 GB)

@@ -229,6 +229,7 @@ func (d *decoder) checkServer(s *Server, names, spaces map[string]*Server) {
 	readEnvFile(d, s, path)
 	d.expand.noteServer(s)
 	checkTransport(d.Decoder, s, path, at)
+	checkOpenAPI(d, s, path)
 	checkSandbox(d.Decoder, s, path)
 	d.checkCommand(s, path)
 	d.CheckHeaders(s.Headers, path, withoutUserTexts)
@@ -319,6 +320,8 @@ func effectiveType(s *Server) mcpserver.Transport {
 		return mcpserver.TransportHTTP
 	case s.Type != "":
 		return s.Type
+	case s.OpenAPI.Document != "":
+		return mcpserver.TransportOpenAPI
 	case s.URL != "":
 		return mcpserver.TransportHTTP
 	}
@@ -333,6 +336,7 @@ func checkTransport(d *strict.Decoder, s *Server, path string, at *yaml.Node) {
 	hasCommand := s.Command != "" || d.Set(strict.Join(path, "command"))
 	hasURL := s.URL != "" || d.Set(strict.Join(path, "url"))
 	switch {
+	case !hasCommand && !hasURL && d.Set(strict.Join(path, "openapi")): // checkOpenAPI says so
 	case !hasCommand && !hasURL:
 		d.Fail(at, path, "%s has neither command nor url; give the program to start or the URL to call", path)
 	case asked == mcpserver.TransportStdio && hasURL:

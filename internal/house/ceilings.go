@@ -7,7 +7,7 @@ var (
 		"internal/cli.process":          222,
 		"internal/cluster.Node":         81,
 		"internal/office/roster.Shared": 52,
-		"internal/upstream.Upstream":    90,
+		"internal/upstream.Upstream":    91, // opens HTTP APIs, the third kind of server
 		"internal/upstream.server":      51,
 		"smcp/computer.Computer":        63,
 		"smcp/hub.Hub":                  76,
@@ -34,7 +34,7 @@ var (
 		"internal/setup/clients.Server":     22,
 		"internal/cluster.Node":             28,
 		"internal/config.Config":            51,
-		"internal/config/mcpserver.Server":  30,
+		"internal/config/mcpserver.Server":  31, // keys of an entry, of which openapi is one
 		"internal/metatool.State":           23,
 		"internal/metatool.sessionState":    21,
 		"internal/dispatch.Call":            39,

@@ -67,7 +67,7 @@ var places = []place{
 
 	// parts: the parts of a gateway
 	{"smcp/computer", parts, []string{"internal/upstream"}, "the Computer of A2C-SMCP, with the servers that it hosts"},
-	{"internal/upstream", parts, []string{"internal/upstream/subscription"}, "connects what the configuration names and feeds the catalog; a server that needs a sign-in is not asked again before there is one"},
+	{"internal/upstream", parts, []string{"internal/upstream/openapi", "internal/upstream/subscription"}, "connects what the configuration names and feeds the catalog; a server that needs a sign-in is not asked again before there is one"},
 	{"internal/upstream/subscription", parts, nil, "what sessions hear of a server; is given connections and makes none"},
 	{"internal/upstream/agents", parts, nil, "agents that come and go; tells others, asks nobody"},
 	{"internal/upstream/placement", parts, []string{"internal/passthrough", "internal/upstream"}, "at which node of a cluster a program runs, and the way to it; knows neither agents nor listings"},
@@ -75,6 +75,7 @@ var places = []place{
 	{"internal/upstream/listings", parts, []string{"internal/upstream"}, "lists of servers that outlast the process; between upstreams and the judgement by weir.lock, and knows neither"},
 	{"internal/upstream/lineage", parts, nil, "what programs get of weir's environment, and configurations by which weir would start itself; starts none"},
 	{"internal/upstream/credentials", parts, []string{"internal/upstream"}, "what callers and the gateway show upstreams; joins the configuration, sign-ins and the supervision, which do not know each other"},
+	{"internal/upstream/openapi", parts, nil, "an HTTP API as a Peer, by its document; knows no configuration, no credentials and no supervision"},
 	{"internal/upstream/confined", parts, nil, "puts the programs of servers into their sandboxes; joins the configuration, the supervision and the sandboxes, which do not know each other"},
 	{"internal/upstream/computers", parts, []string{"internal/upstream"}, "attaches the Computers of an office as upstreams; joins the protocol and the supervision, which do not know each other"},
 	{"internal/office", parts, []string{"internal/passthrough", "internal/upstream", "internal/upstream/computers"}, "the hub and the offices of a gateway, and a hub without one"},

@@ -53,6 +53,8 @@ func (srv *server) connect(s *slot, version string) (*link, error) {
 		l, err = srv.connectProgramAt(ctx, s, version)
 	case placedBy(srv) && s.key.principal != "":
 		l, err = connectPlaced(ctx, srv, s, version)
+	case srv.cfg.OpenAPI.Document != "":
+		l, err = connectAPI(ctx, s)
 	case srv.cfg.URL != "":
 		l, err = srv.connectURL(ctx, s, version)
 	default:

@@ -84,6 +84,8 @@ func transportOf(s *mcpserver.Server) mcpserver.Transport {
 	switch {
 	case s.Type != "":
 		return s.Type
+	case s.OpenAPI.Document != "":
+		return mcpserver.TransportOpenAPI
 	case s.URL != "":
 		return mcpserver.TransportHTTP
 	}

@@ -22,6 +22,8 @@ const (
 	TransportStdio Transport = "stdio"
 	TransportHTTP  Transport = "http"
 	TransportSSE   Transport = "sse"
+	// TransportOpenAPI is HTTP requests as an OpenAPI document describes them.
+	TransportOpenAPI Transport = "openapi"
 )
 
 // StartMode is the time at which a server is started.
@@ -70,11 +72,12 @@ type Server struct {
 	EnvFile      string                   `key:"env_file" doc:"A file of lines NAME=value with further environment variables for the program, read whenever this file is; env wins. A relative path is relative to this file."`
 	Cwd          string                   `key:"cwd" doc:"The program's working folder; a relative one is relative to this file."`
 	URL          string                   `key:"url" doc:"The server's http or https URL. Together with command: weir starts the program and speaks to it here."`
+	OpenAPI      OpenAPI                  `key:"openapi" safety:"true" text:"document" doc:"The server is no MCP server but an HTTP API at url, whose operations are tools: an OpenAPI 3 document, or an object; see openapi.md."`
 	Headers      map[string]strict.Secret `key:"headers" doc:"HTTP headers sent with each request to url."`
 	Credentials  CredentialsMode          `key:"credentials" safety:"true" default:"shared" enum:"shared,user,forward" doc:"Whose credential weir shows the server. shared: all callers use one sign-in. user: each caller signs in, or has the credentials that ${user:NAME} names in headers and env, and no caller's calls use another's. forward: the token that the caller shows weir, if its aud names the server, too; see signin.md."`
 	Lists        ListsMode                `key:"lists" safety:"true" enum:"caller,shared" doc:"Whose lists of tools, resources and prompts callers see of a server with credentials: user or forward. caller: each caller sees what the server lists for its own credential. shared: all callers see what it lists for one of them. Default: caller."`
 	OAuth        OAuth                    `key:"oauth" doc:"How weir signs in at the server at url. Without it weir follows what the server says; see signin.md."`
-	Type         Transport                `key:"type" enum:"stdio,http,streamable-http,sse" doc:"How to speak to the server. Default: http with a url, else stdio. http and streamable-http are the same; sse is the HTTP+SSE transport of 2024-11-05."`
+	Type         Transport                `key:"type" enum:"stdio,http,streamable-http,sse,openapi" doc:"How to speak to the server. Default: openapi with openapi, http with a url, else stdio. http and streamable-http are the same; sse is the HTTP+SSE transport of 2024-11-05."`
 	Namespace    string                   `key:"namespace" doc:"First part of this server's tool ids. Default: made from its name."`
 	Tags         []string                 `key:"tags" empty:"same" doc:"Tags added to the cards of this server's tools."`
 	Required     bool                     `key:"required" default:"false" doc:"weir does not start without this server."`
@@ -121,6 +124,13 @@ type Tables struct {
 	Dispatch bool     `key:"dispatch" default:"false" doc:"Keep the bodies of sync results (S2SP) from agents at /mcps/NAME/mcp, too. The next call that names their ddi:// handle gets them. At /mcp it is always so."`
 	Relay    bool     `key:"relay" default:"false" doc:"For a server with a data plane of its own (S2SP) that weir starts or that listens on loopback: its rows stay there until they are fetched, and stream through weir, whatever their size. Without it weir asks for all rows with the call, at most max_response bytes, and keeps them."`
 	CSV      bool     `key:"csv" default:"false" doc:"Text whose lines are comma-separated values, the first one the columns' names, is a table."`
+}
+
+// OpenAPI says which document describes an HTTP API, and which of its operations are tools.
+type OpenAPI struct {
+	Document string   `key:"document" doc:"A file, or an http or https URL, with OpenAPI 3.0 or 3.1 in JSON or YAML. A relative path is relative to this file."`
+	Include  []string `key:"include" empty:"refused" safety:"true" doc:"Only operations of which one of these patterns matches the operationId, the path, the method and the path (GET /pets*), or a tag (tag:pets). * stands for any text, ? for one character."`
+	Exclude  []string `key:"exclude" empty:"same" safety:"true" doc:"Operations that are not offered, whatever include says."`
 }
 
 // Sandbox says what the program of a server may use of the machine that it runs on.

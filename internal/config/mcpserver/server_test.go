@@ -196,3 +196,14 @@ func TestFault(t *testing.T) {
 		t.Error("not the header Authorization")
 	}
 }
+
+// TestOpenAPICounts: a server that reads another document, or offers other operations, is another one.
+func TestOpenAPICounts(t *testing.T) {
+	was := &mcpserver.Server{Name: "a", OpenAPI: mcpserver.OpenAPI{Document: "a.yaml", Include: []string{"GET *"}}}
+	for _, api := range []mcpserver.OpenAPI{{}, {Document: "b.yaml", Include: []string{"GET *"}}, {Document: "a.yaml"}, {Document: "a.yaml", Include: []string{"GET *"}, Exclude: []string{"/x"}}} {
+		now := &mcpserver.Server{Name: "a", OpenAPI: api}
+		if c := mcpserver.Diff([]*mcpserver.Server{was}, []*mcpserver.Server{now}); len(c.Changed) != 1 || was.Fingerprint(nil) == now.Fingerprint(nil) {
+			t.Errorf("%+v counts as the same", api)
+		}
+	}
+}

@@ -95,6 +95,7 @@ var brokenMachines = map[string]struct {
 	}, "runtime-missing", "server files", "npx"},
 
 	"cannot start": {down("server \"files\": cannot start \"npx\": the file may not be executed"), "server-start", "server files", "may not be executed"},
+	"document":     {down("upstream \"files\": the OpenAPI document api.yaml cannot be used: no such file or directory"), "server-document", "server files", "api.yaml"},
 	"exit":         {down("server \"files\" ended (exit status 1); its last words: API_KEY is missing"), "server-exit", "server files", "line 25"},
 	"silence":      {func(m *machine) { m.servers[0] = Server{Name: "files", State: "starting"} }, "server-starting", "server files", "weir doctor NAME"},
 	"no address":   {down(`server "files" cannot be found: the host name of its url has no address`), "server-dns", "server files", "url"},

@@ -41,6 +41,7 @@ var kinds = []kind{
 	{"server-proxy", Warn, ownMachine, "An HTTP proxy is set, and `NO_PROXY` does not have 127.0.0.1. Programs send what is for weir to the proxy.", "Set `NO_PROXY=127.0.0.1,localhost` for clients and servers."},
 	{"server-changed", Warn, ownServer, "The server offers something else than when you agreed to it: its definitions differ from `weir.lock`.", "Look with `weir trust diff SERVER`, then agree with `weir trust accept SERVER`."},
 	{"server-unconfined", Warn, ownMachine, "The sandbox of the server leaves something open on this machine.", "Install `bubblewrap`, or set `sandbox.image` for a container; `sandbox: {require: true}` does not start the server otherwise."},
+	{"server-document", Fail, ownConfig, "The OpenAPI document of a server cannot be read.", "Correct `openapi` of the server, or the document; version 3.0 or 3.1 is read, as JSON or YAML."},
 	{"server-failed", Fail, ownServer, "The server failed for another reason.", "Read the error, and what the server says of it in its documentation."},
 
 	{"schema-broken", Warn, ownServer, "The definition of a tool is broken. Its calls fail, or it is left out.", "Update the server, or exclude the tool with `exclude_tools`."},

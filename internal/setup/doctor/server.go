@@ -55,6 +55,7 @@ var faults = []struct {
 	texts []string
 }{
 	{"server-noise", []string{"which is for MCP messages only"}},
+	{"server-document", []string{"the OpenAPI document "}},
 	{"server-start", []string{"cannot start "}},
 	{"server-unauthorized", []string{"(401)", "(403)"}},
 	{"server-tls", []string{"x509:", "tls:", "certificate"}},

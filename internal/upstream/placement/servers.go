@@ -168,7 +168,7 @@ func (s *Servers) Place(servers []*config.Server) []*config.Server {
 // and all else that belongs to the connection.
 func remote(c *config.Server, holder string) *config.Server {
 	d := *c
-	d.Command, d.Args, d.Env, d.EnvFile, d.Cwd, d.Headers, d.OAuth = "", nil, nil, "", "", nil, mcpserver.OAuth{}
+	d.Command, d.Args, d.Env, d.EnvFile, d.Cwd, d.Headers, d.OAuth, d.OpenAPI = "", nil, nil, "", "", nil, mcpserver.OAuth{}, mcpserver.OpenAPI{}
 	d.Type, d.Start = mcpserver.TransportHTTP, mcpserver.StartBoot
 	d.URL = "http://" + cmp.Or(holder, noHolder) + nodeHost + peerServers + url.PathEscape(c.Name)
 	return &d
