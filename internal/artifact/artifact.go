@@ -10,13 +10,16 @@ import (
 
 // Artifact describes the bytes stored under a handle. A result envelope lists it as JSON.
 type Artifact struct {
-	Handle      string    `json:"handle"`
-	MediaType   string    `json:"media_type"`
-	SizeBytes   int64     `json:"size_bytes"`
-	Label       string    `json:"label"`
-	ContentHash string    `json:"content_hash"` // SHA-256 of the bytes, hexadecimal
-	Created     time.Time `json:"-"`
-	Expires     time.Time `json:"-"`
+	Handle      string `json:"handle"`
+	MediaType   string `json:"media_type"`
+	SizeBytes   int64  `json:"size_bytes"`
+	Label       string `json:"label"`
+	ContentHash string `json:"content_hash"` // SHA-256 of the bytes, hexadecimal
+	// Mark says where the bytes come from; the store does not look into it. The same bytes with another mark are
+	// another artifact.
+	Mark    string    `json:"-"`
+	Created time.Time `json:"-"`
+	Expires time.Time `json:"-"`
 }
 
 // Usage is the current use of one principal. Bytes is the exact sum of SizeBytes over its

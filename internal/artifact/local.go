@@ -96,13 +96,17 @@ func (s *Local) Folder() (string, error) {
 // handleOf returns the handle of content: its hash, hashed once more under the principal's own
 // secret, which is itself a keyed hash of the principal's name. A place other than "" is in the hash.
 // In a cluster the INC of the node is in front.
-func (o *Options) handleOf(by owner, sum []byte) string {
+func (o *Options) handleOf(by owner, mark string, sum []byte) string {
 	secret := hmac.New(sha256.New, o.Secret)
 	secret.Write([]byte("weir artifact principal\x00"))
 	secret.Write([]byte(by.principal))
 	mac := hmac.New(sha256.New, secret.Sum(nil))
 	mac.Write(sum) // of a fixed length
 	mac.Write([]byte(by.place))
+	if mark != "" {
+		mac.Write([]byte{0})
+		mac.Write([]byte(mark))
+	}
 	inc := o.Nodes.Inc()
 	return handlePrefix + inc + handleEncoding.EncodeToString(mac.Sum(nil))[:handleChars]
 }
@@ -128,11 +132,11 @@ var handleEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").With
 // It fails with ErrTooLarge if data by itself is over the principal's bound, with ErrFull if
 // unspent tokens leave no room, and with ErrClosed after Close.
 func (s *Local) Put(ctx context.Context, principal, mediaType, label string, data []byte) (Artifact, error) {
-	return s.put(ctx, owner{principal: principal}, mediaType, label, data, nil)
+	return s.put(ctx, owner{principal: principal}, "", mediaType, label, data, nil)
 }
 
 // put is Put for an owner. digest is the digest of data; nil if it has not started.
-func (s *Local) put(ctx context.Context, by owner, mediaType, label string, data []byte, digest *Digest) (Artifact, error) {
+func (s *Local) put(ctx context.Context, by owner, mark, mediaType, label string, data []byte, digest *Digest) (Artifact, error) {
 	if err := ctx.Err(); err != nil {
 		return Artifact{}, err
 	}
@@ -145,7 +149,7 @@ func (s *Local) put(ctx context.Context, by owner, mediaType, label string, data
 	} else {
 		sum = sha256.Sum256(data)
 	}
-	a := Artifact{Handle: s.opts.handleOf(by, sum[:]), MediaType: bounded(mediaType), Label: bounded(label), SizeBytes: int64(len(data)), ContentHash: hex.EncodeToString(sum[:])}
+	a := Artifact{Handle: s.opts.handleOf(by, mark, sum[:]), Mark: mark, MediaType: bounded(mediaType), Label: bounded(label), SizeBytes: int64(len(data)), ContentHash: hex.EncodeToString(sum[:])}
 	known, it, err := s.renew(by.principal, a)
 	if err != nil {
 		return Artifact{}, err

@@ -219,7 +219,7 @@ func (s *Local) take(r record, c *content) error {
 		return refuse(err)
 	}
 	it := &item{content: c, home: r.Place,
-		Artifact: Artifact{Handle: r.Handle, MediaType: r.MediaType, SizeBytes: r.Size, Label: r.Label, ContentHash: r.Hash, Created: r.Created, Expires: r.Expires}}
+		Artifact: Artifact{Handle: r.Handle, MediaType: r.MediaType, SizeBytes: r.Size, Label: r.Label, Mark: r.Mark, ContentHash: r.Hash, Created: r.Created, Expires: r.Expires}}
 	it.recent = sp.recent.PushFront(it)
 	l.add(sp, it)
 	return nil

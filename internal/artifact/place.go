@@ -11,20 +11,27 @@ import (
 type Place struct {
 	s    *Local
 	name string
+	mark string
 }
 
 // At returns the store at a place. Artifacts of another place are unknown there. The place "" has
 // the artifacts of all places, and Local's own methods work at this place.
-func (s *Local) At(place string) Place { return Place{s, place} }
+func (s *Local) At(place string) Place { return Place{s: s, name: place} }
+
+// Marked returns the place for artifacts with a mark.
+func (p Place) Marked(mark string) Place {
+	p.mark = mark
+	return p
+}
 
 // Put stores data as Local.Put does. The same bytes have another handle at each place.
 func (p Place) Put(ctx context.Context, principal, mediaType, label string, data []byte) (Artifact, error) {
-	return p.s.put(ctx, owner{principal, p.name}, mediaType, label, data, nil)
+	return p.s.put(ctx, owner{principal, p.name}, p.mark, mediaType, label, data, nil)
 }
 
 // PutDigested is Put for data whose Digest has started.
 func (p Place) PutDigested(ctx context.Context, principal, mediaType, label string, data []byte, digest *Digest) (Artifact, error) {
-	return p.s.put(ctx, owner{principal, p.name}, mediaType, label, data, digest)
+	return p.s.put(ctx, owner{principal, p.name}, p.mark, mediaType, label, data, digest)
 }
 
 // Open opens an artifact as Local.Open does.

@@ -53,6 +53,7 @@ type record struct {
 	Handle    string    `json:"handle"`
 	MediaType string    `json:"media_type"`
 	Label     string    `json:"label"`
+	Mark      string    `json:"mark,omitempty"`
 	Size      int64     `json:"size"`
 	Hash      string    `json:"hash"`
 	Created   time.Time `json:"created"`
@@ -218,7 +219,7 @@ func (l *ledger) record(it *item) (r record, left time.Duration, err error) {
 	rows := it.content.written()
 	return record{
 		Table: it.content.isTable || rows != nil, RowID: it.content.rowID || rows != nil && rows.Has(table.RowID),
-		V: recordVersion, Principal: it.space.principal, Place: it.home, Handle: it.Handle, MediaType: it.MediaType, Label: it.Label,
+		V: recordVersion, Principal: it.space.principal, Place: it.home, Handle: it.Handle, MediaType: it.MediaType, Label: it.Label, Mark: it.Mark,
 		Size: it.SizeBytes, Hash: it.ContentHash, Created: it.Created, Expires: it.Expires,
 	}, it.Expires.Sub(l.opts.Now()), nil
 }
@@ -304,7 +305,7 @@ func (s *Local) takeUp(r record, c *copyOnDisk) bool {
 		return false
 	}
 	it := &item{
-		Artifact: Artifact{Handle: r.Handle, MediaType: r.MediaType, SizeBytes: r.Size, Label: r.Label, ContentHash: r.Hash, Created: r.Created, Expires: r.Expires},
+		Artifact: Artifact{Handle: r.Handle, MediaType: r.MediaType, SizeBytes: r.Size, Label: r.Label, Mark: r.Mark, ContentHash: r.Hash, Created: r.Created, Expires: r.Expires},
 		content:  &content{budget: s.budget, size: r.Size, file: c.path, copy: c, unread: sum, isTable: r.Table, rowID: r.RowID, holders: 1}, home: r.Place,
 	}
 	it.recent = sp.recent.PushBack(it)

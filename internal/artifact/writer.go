@@ -146,7 +146,7 @@ func (w *TableWriter) Commit(ctx context.Context) (Artifact, error) {
 	}
 	sum := w.sum.Sum(nil)
 	by := owner{principal: w.principal}
-	a := Artifact{Handle: w.s.opts.handleOf(by, sum), MediaType: "application/x-ndjson", Label: w.label, SizeBytes: c.size, ContentHash: hex.EncodeToString(sum)}
+	a := Artifact{Handle: w.s.opts.handleOf(by, "", sum), MediaType: "application/x-ndjson", Label: w.label, SizeBytes: c.size, ContentHash: hex.EncodeToString(sum)}
 	// keep refuses another content of the handle. One of this content that is damaged goes first.
 	if _, it, err := w.s.renew(by.principal, a); err == nil && it != nil {
 		w.s.sound(it)

@@ -31,6 +31,8 @@ type Back struct {
 	// OnAsk, if set, is called before the server's first question is sent to the agent, on the
 	// goroutine that received the question.
 	OnAsk func()
+	// OnTell, if set, is called with the params of each message of the server before the agent gets them.
+	OnTell func(params json.RawMessage)
 	// Question, if set, returns the params of a question of the server as the agent gets them. Its error
 	// is the server's fault.
 	Question func(method string, params json.RawMessage) (json.RawMessage, error)
@@ -64,6 +66,7 @@ func (b *Back) Serve(ctx context.Context, q *mcp.Request) (json.RawMessage, erro
 				return nil, err
 			}
 		}
+		b.tells(params)
 		return nil, b.Request.Peer.Notify(ctx, q.Method, params)
 	}
 	params, err := b.question(q.Method, q.Params)
@@ -72,6 +75,12 @@ func (b *Back) Serve(ctx context.Context, q *mcp.Request) (json.RawMessage, erro
 	}
 	b.noteAsked()
 	return b.ask(ctx, q.Method, params, mcp.Back(q))
+}
+
+func (b *Back) tells(params json.RawMessage) {
+	if b.OnTell != nil {
+		b.OnTell(params)
+	}
 }
 
 // question returns the params of a question as the agent gets them.
@@ -87,6 +96,7 @@ func (b *Back) ask(ctx context.Context, method string, params json.RawMessage, b
 	var result json.RawMessage
 	err := b.checkClient(method, params)
 	if err == nil {
+		b.tells(params)
 		result, err = b.Request.Peer.Call(ctx, method, params, back)
 	}
 	var own *mcp.Error

@@ -60,6 +60,7 @@ type Config struct {
 	Programs      Programs            `key:"programs" safety:"true" flag:"enabled" doc:"Programs of agents: tool_run makes many calls in one. programs: false switches it off."`
 	Pin           Pin                 `key:"pin" safety:"true" doc:"The catalog that an operator has looked at: weir ls --hash prints its hash."`
 	Trust         mcpserver.TrustMode `key:"trust" safety:"true" enum:"warn,hold,refuse" doc:"What happens to definitions that differ from weir.lock, next to this file. weir writes there what each server offers first. warn: the log, events and cards say so. hold: they are hidden until weir trust accept. refuse: nothing of their server is served until then. Default: no lock. Servers may have a mode of their own; this one also counts for agents and Computers."`
+	Flow          Flow                `key:"flow" safety:"true" doc:"Labels of results: what a model has read decides which calls it may make unasked; see flow.md."`
 	Guards        Guards              `key:"guards" safety:"true" doc:"Checks of what servers send and get."`
 	Strict        bool                `key:"strict" default:"false" doc:"Give the letter of the published text of the gateway surface where weir departs from it by default; gateway.md in docs/spec lists each clause."`
 	CacheStable   bool                `key:"cache_stable" default:"false" doc:"tool_browse lists entries that a session has seen first, with the same bytes, for prompt caches."`

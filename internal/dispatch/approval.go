@@ -148,6 +148,7 @@ func newQuestion(a *Act, s Subject, v verdict, mask func(string) string) questio
 	if v.reason != "" {
 		b.WriteString("\nReason: " + text.Line(v.reason, text.MaxMessageChars))
 	}
+	b.WriteString(mask(v.lines))
 	if len(args) == 0 {
 		b.WriteString("\nNo arguments.")
 	} else {

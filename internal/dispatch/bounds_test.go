@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/flow"
 )
 
 func TestCacheIsBounded(t *testing.T) {
@@ -15,10 +16,10 @@ func TestCacheIsBounded(t *testing.T) {
 	k := NewCache(CacheOptions{MaxBytes: 3 * (1000 + cacheOverhead)}, func() *catalog.Catalog { return newest })
 	of := k.current()
 	for i := range 10 {
-		k.put(cacheKey{toolID: fmt.Sprint(i)}, of, make(json.RawMessage, 1000))
+		k.put(cacheKey{toolID: fmt.Sprint(i)}, of, make(json.RawMessage, 1000), flow.Label{})
 	}
-	k.put(cacheKey{toolID: "large"}, of, make(json.RawMessage, 10_000))
-	if k.recent.Len() != 3 || len(k.entries) != 3 || k.bytes > k.opts.MaxBytes || k.get(cacheKey{toolID: "large"}, of) != nil {
+	k.put(cacheKey{toolID: "large"}, of, make(json.RawMessage, 10_000), flow.Label{})
+	if k.recent.Len() != 3 || len(k.entries) != 3 || k.bytes > k.opts.MaxBytes || k.get(new(Call), cacheKey{toolID: "large"}, of) {
 		t.Errorf("%d entries, %d bytes", k.recent.Len(), k.bytes)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/flow"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/s2sp/plane"
@@ -79,6 +80,7 @@ type cacheKey struct {
 type cached struct {
 	key     cacheKey
 	result  json.RawMessage
+	label   flow.Label
 	expires time.Time
 }
 
@@ -146,18 +148,18 @@ func (k *Cache) before(ctx context.Context, c *Call) error {
 	}
 	at := flightKey{key, c.Catalog.Base()}
 	for {
-		if c.Reply = k.get(key, at.of); c.Reply != nil {
+		if k.get(c, key, at.of) {
 			c.Provenance.CacheHit = true
 			return ErrAnswered
 		}
 		f, mine := k.flights.join(at)
 		if mine {
-			if c.Reply = k.get(key, at.of); c.Reply != nil { // it was stored just before
-				k.flights.land(f, c.Reply, false)
+			if k.get(c, key, at.of) { // it was stored just before
+				k.flights.land(f, c.Reply, c.Label, false)
 				c.Provenance.CacheHit = true
 				return ErrAnswered
 			}
-			c.flight, c.OnAsk = f, func() { k.flights.land(f, nil, false) }
+			c.flight, c.OnAsk = f, func() { k.flights.land(f, nil, flow.Label{}, false) }
 			return nil
 		}
 		result, again, err := f.wait(ctx, c)
@@ -165,6 +167,7 @@ func (k *Cache) before(ctx context.Context, c *Call) error {
 			return err
 		}
 		if result != nil {
+			c.Label = c.Label.Join(f.label)
 			c.Reply, c.Provenance.CacheHit = result, true
 			return ErrAnswered
 		}
@@ -181,9 +184,9 @@ func (k *Cache) after(ctx context.Context, c *Call, err error) error {
 		return err
 	}
 	var shared json.RawMessage
-	defer func() { k.flights.land(f, shared, ctx.Err() != nil) }()
+	defer func() { k.flights.land(f, shared, c.Label, ctx.Err() != nil) }()
 	if err == nil && !c.Asked && c.Task == "" && Cacheable(c.Reply) {
-		if shared = k.put(f.key.cacheKey, f.key.of, c.Reply); shared == nil && k.flights.awaited(f) {
+		if shared = k.put(f.key.cacheKey, f.key.of, c.Reply, c.Label); shared == nil && k.flights.awaited(f) {
 			shared = slices.Clone(c.Reply)
 		}
 	}
@@ -226,28 +229,30 @@ func (k *Cache) Close() {
 	k.emptyLocked()
 }
 
-// get returns the result of a key, or nil. It is shared and must not be changed.
-func (k *Cache) get(key cacheKey, of *catalog.Catalog) json.RawMessage {
+// get gives a call the result of a key with its label, and reports whether there is one. It is shared and must not be
+// changed.
+func (k *Cache) get(c *Call, key cacheKey, of *catalog.Catalog) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.followLocked(of) {
-		return nil
+		return false
 	}
 	el := k.entries[key]
 	if el == nil {
-		return nil
+		return false
 	}
 	e := el.Value.(*cached)
 	if !time.Now().Before(e.expires) {
 		k.dropLocked(el)
-		return nil
+		return false
 	}
 	k.recent.MoveToFront(el)
-	return e.result
+	c.Reply, c.Label = e.result, c.Label.Join(e.label)
+	return true
 }
 
 // put stores a copy of result and returns it, or nil if it is not stored.
-func (k *Cache) put(key cacheKey, of *catalog.Catalog, result json.RawMessage) json.RawMessage {
+func (k *Cache) put(key cacheKey, of *catalog.Catalog, result json.RawMessage, label flow.Label) json.RawMessage {
 	size := int64(len(result)) + cacheOverhead
 	if size > k.opts.MaxBytes {
 		return nil
@@ -264,7 +269,7 @@ func (k *Cache) put(key cacheKey, of *catalog.Catalog, result json.RawMessage) j
 	if !k.opts.Room.Keep(size) {
 		return result // for the callers that wait
 	}
-	k.entries[key] = k.recent.PushFront(&cached{key, result, time.Now().Add(k.opts.TTL)})
+	k.entries[key] = k.recent.PushFront(&cached{key, result, label, time.Now().Add(k.opts.TTL)})
 	k.bytes += size
 	for k.recent.Len() > k.opts.MaxEntries || k.bytes > k.opts.MaxBytes {
 		k.dropLocked(k.recent.Back())

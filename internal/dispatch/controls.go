@@ -11,6 +11,7 @@ import (
 	"github.com/weir-mcp/weir/internal/access/authz"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/catalog/primitive"
+	"github.com/weir-mcp/weir/internal/flow"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
 	"github.com/weir-mcp/weir/internal/policy/hook"
@@ -19,6 +20,7 @@ import (
 	"github.com/weir-mcp/weir/internal/text/redact"
 	"github.com/weir-mcp/weir/mcp"
 	syncbody "github.com/weir-mcp/weir/s2sp/dispatch"
+	"github.com/weir-mcp/weir/s2sp/plane"
 )
 
 // Controls are the operator's rules for calls. They apply here, once, to all methods and all URLs:
@@ -37,7 +39,9 @@ type Controls struct {
 	// Leaks finds the secrets that may not be in what a server gets; nil lets all pass.
 	Leaks *redact.Finder
 	// Hooks are asked about what a server gets, and what an agent gets of it; nil asks none.
-	Hooks  *hook.Set
+	Hooks *hook.Set
+	// Flow asks about sinks by what the model has read, or refuses them; nil has no labels.
+	Flow   *flow.Flow
 	limits RateLimits
 
 	operators Operators
@@ -58,17 +62,17 @@ func NewControls(pin Pin, policy *Policy, limits RateLimits, redactor *result.Re
 
 // None reports whether there are no rules, so that every call passes unchanged.
 func (c *Controls) None() bool {
-	return c.Policy == nil && c.limits.empty() && !c.Pin.refuses() && c.Leaks == nil && c.Hooks == nil
+	return c.Policy == nil && c.limits.empty() && !c.Pin.refuses() && c.Leaks == nil && c.Hooks == nil && !c.Flow.Decides()
 }
 
 // OfUpstreams reports whether any rule concerns calls that run or read something at a server.
 func (c *Controls) OfUpstreams() bool {
-	return c.Pin.refuses() || len(c.limits.Tools) > 0 || c.Policy != nil || c.Leaks != nil || c.Hooks != nil
+	return c.Pin.refuses() || len(c.limits.Tools) > 0 || c.Policy != nil || c.Leaks != nil || c.Hooks != nil || c.Flow.Decides()
 }
 
 // Concern reports whether any rule could refuse a call that runs or reads something in a namespace.
 func (c *Controls) Concern(namespace string) bool {
-	if c.Pin.refuses() || c.Leaks != nil || c.Hooks != nil {
+	if c.Pin.refuses() || c.Leaks != nil || c.Hooks != nil || c.Flow.Decides() {
 		return true
 	}
 	for id := range c.limits.Tools {
@@ -133,7 +137,8 @@ type Act struct {
 
 	method string // of MCP, for conditions; "" is the one of the verb
 	Ledger *Ledger
-	Count  string // the meta-tool whose quota it uses; "" is none
+	reader
+	Count string // the meta-tool whose quota it uses; "" is none
 	// Free marks a part of an act that was admitted and counted before.
 	Free   bool
 	dryRun bool
@@ -176,9 +181,9 @@ func (c *Controls) Admit(ctx context.Context, a *Act) (pass, error) {
 	if a.Free {
 		how = possibly // it was admitted with arguments that are not known here
 	}
-	s, v := c.Policy.strictest(in, how, a.Verb, a.About)
+	s, v := c.strictest(ctx, in, how, a)
 	a.Of = s.Entry
-	if c.Policy != nil {
+	if c.Policy != nil || v.rule == byFlow {
 		a.decided = decision{made: true, by: v}
 	}
 	if c.observes {
@@ -196,7 +201,7 @@ func (c *Controls) Admit(ctx context.Context, a *Act) (pass, error) {
 			return pass{}, err
 		}
 	default:
-		refusal := v.refusal(a, s, "the policy of this gateway refuses it")
+		refusal := v.refusal(a, s, v.refuses())
 		if err := c.stepUp(in, a, refusal.Message); err != nil {
 			return pass{}, err
 		}
@@ -360,16 +365,20 @@ func (c *Controls) AdmitAgain(ctx context.Context, call *Call, from SubjectsOf) 
 // AdmitCall admits a call of the gateway's own methods and stores the admitted params in it.
 func (c *Controls) AdmitCall(ctx context.Context, call *Call, from SubjectsOf) (err error) {
 	if c.None() {
+		c.Flow.Observe(ctx, call.Session.Flow(), call.flow(call.Args))
 		call.Pass = pass{granted: true}
 		return nil
 	}
 	verb := VerbOf(call.Entry.Kind)
-	a := Act{Request: call.Request, Verb: verb, Count: verb, Catalog: call.Catalog, args: call.Args, Ledger: call.Session.Ledger(), dryRun: call.DryRun, Run: call.Run}
+	a := Act{Request: call.Request, Verb: verb, Count: verb, Catalog: call.Catalog, args: call.Args, Ledger: call.Session.Ledger(), reader: reader{call.Session.Flow(), call.Carried}, dryRun: call.DryRun, Run: call.Run}
 	if call.Method != "" && call.Method != MethodRead && call.Method != MethodGet {
 		a.What, a.method = call.Method+" of "+call.Entry.ID, call.Method
 	}
 	if call.Refs != nil { // the references, not the few rows that replaced them for the validation
 		a.args = call.Refs.Arguments()
+	}
+	if c.Flow != nil && (rawjson.Contains(a.args, syncbody.Scheme) || rawjson.Contains(a.args, plane.ParamURL)) {
+		a.carried = a.carried.Join(call.Session.Flow().Rows())
 	}
 	a.filled = call.Refs != nil || verb == VerbExecute && rawjson.Contains(a.args, syncbody.Scheme)
 	now, about := from(call.Entry, call.URI)

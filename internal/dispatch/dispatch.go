@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/audit/calls"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/flow"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
 	"github.com/weir-mcp/weir/internal/result"
@@ -41,6 +42,7 @@ type Call struct {
 	Entry *catalog.Entry
 	// Args are the raw arguments, a JSON value. A step may replace them.
 	Args json.RawMessage
+	Labels
 	// Provenance becomes part of the result's envelope.
 	Provenance result.Provenance
 	// DryRun requests a report instead of a result: the steps after DryRun are not run.
@@ -144,6 +146,8 @@ func (c *Call) Decision() (decided, rule string) {
 type Session interface {
 	// Ledger counts the calls of the session.
 	Ledger() *Ledger
+	// Flow has the label of what the session's model has read.
+	Flow() *flow.Session
 	// Bodies keeps the bodies of sync results until the session's next call.
 	Bodies() *syncbody.Dispatcher
 	// FillBody returns the arguments of a call with the body in place of its handle, wherever the body is.

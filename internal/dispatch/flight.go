@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/flow"
 )
 
 // flights are the calls of one cache that are in flight. An equal call of the same principal waits
@@ -32,6 +33,7 @@ type flight struct {
 	key     flightKey
 	done    chan struct{} // closed when it has landed; the fields below are set before
 	result  json.RawMessage
+	label   flow.Label
 	left    bool // its agent has disconnected
 	waiting int  // guarded by flights.mu
 }
@@ -62,14 +64,14 @@ func (s *flights) awaited(f *flight) bool {
 
 // land ends a flight with a result to share, which must not be changed afterwards, or with nil.
 // Only the first call of land counts.
-func (s *flights) land(f *flight, result json.RawMessage, left bool) {
+func (s *flights) land(f *flight, result json.RawMessage, label flow.Label, left bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.flying[f.key] != f {
 		return // it has landed
 	}
 	delete(s.flying, f.key)
-	f.result, f.left = result, left
+	f.result, f.label, f.left = result, label, left
 	close(f.done)
 }
 

@@ -44,6 +44,9 @@ func (c *Controls) input(ctx context.Context, a *Act) *authz.Input {
 	in.Method = a.mcpMethod()
 	in.Calls, in.Age = a.Ledger.session(in.Now)
 	in.RunCalls, in.RunWrites = a.made.calls, a.made.writes
+	if c.Flow != nil && a.Flow != nil && len(a.About) > 0 && a.About[0].Entry != nil {
+		in.Flow = func() authz.Flow { return c.facts(ctx, a) }
+	}
 	switch {
 	case a.Free || in.Method == methodComplete:
 		in.Unknown = authz.Args

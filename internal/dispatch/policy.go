@@ -74,6 +74,7 @@ type verdict struct {
 	reason string
 	rule   int // its index, -1 for the default
 	hook   string
+	lines  string // for a person, of the labels
 }
 
 // oddName is the rule number of a verdict without a rule: the name could be confused with another
@@ -86,6 +87,9 @@ const heldSecret = -3
 // byHook is the rule number of a verdict without a rule: a hook has refused.
 const byHook = -4
 
+// byFlow is the rule number of a verdict without a rule: the label of the session decides.
+const byFlow = -5
+
 // decidedBy names the origin of a verdict as the configuration writes it.
 func (v verdict) decidedBy() string {
 	switch v.rule {
@@ -97,6 +101,8 @@ func (v verdict) decidedBy() string {
 		return "guards.secrets.args"
 	case byHook:
 		return v.hook
+	case byFlow:
+		return "flow"
 	}
 	return fmt.Sprintf("policy.rules[%d]", v.rule)
 }

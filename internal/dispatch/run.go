@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/flow"
 	"github.com/weir-mcp/weir/internal/text"
 )
 
@@ -29,6 +30,8 @@ type Run struct {
 	Input json.RawMessage
 	// Most bounds the calls that a person may allow at once.
 	Most int
+	// Flow knows the values that the program may use as trusted ones; nil: labels are off.
+	Flow *flow.Program
 	// Asking is called when the wait for a person starts, and its result when that wait ends. It may be nil.
 	Asking func() func()
 

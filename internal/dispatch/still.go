@@ -129,7 +129,7 @@ func (c *Controls) still(ctx context.Context, a *Act, was judgement) (*Controls,
 	if a.Free {
 		how = possibly
 	}
-	s, v := now.Policy.strictest(in, how, a.Verb, a.About)
+	s, v := now.strictest(ctx, in, how, a)
 	switch {
 	case v.action == Allow, v.action == RequireApproval && a.Free:
 		return now, nil

@@ -97,7 +97,7 @@ var (
 
 // callKeys are the keys of the calls at /mcp and /mcps. Faces put them in force with a new front.
 var callKeys = append(part.AtOnce(
-	"mode", "auto_tokens", "firewall", "browse", "proxy", "expose_hydrate", "tolerant_args", "policy", "profiles", "rate_limits", "cache", "retry", "tasks", "pin", "guards", "cache_stable",
+	"mode", "auto_tokens", "firewall", "browse", "proxy", "expose_hydrate", "tolerant_args", "policy", "profiles", "rate_limits", "cache", "retry", "tasks", "pin", "guards", "cache_stable", "flow",
 ), part.Key{Name: "strict", Late: "strict, as far as lists and paths of the catalog", Split: func(c *config.Config) (live, late any) { return c.Strict, c.Strict }})
 
 // CheckProgram is the value of config.Options.CheckProgram.

@@ -21,6 +21,7 @@ import (
 //	                  └─ refusal, end, view, or the end of the call that audit has recorded
 type auditing struct {
 	to     *calls.Recorder
+	labels bool    // records have the labels of what the session has read
 	probes *probes // of a class of callers; nil: every entry exists for all callers
 }
 
@@ -69,6 +70,9 @@ func (a auditing) about(c *dispatch.Call) calls.Call {
 	out := calls.Call{Request: c.Request, Method: c.Method, Args: c.Args}
 	out.Decision, out.Rule = c.Decision()
 	out.Run, out.Detail = runOf(c)
+	if a.labels {
+		out.Labels = c.Session.Flow().Seen().Join(c.Label).Join(c.Carried).Names()
+	}
 	if c.Entry == nil {
 		out.Method, out.Args = cmp.Or(c.Method, c.Verb), c.Arguments
 		return out

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/dispatch"
+	"github.com/weir-mcp/weir/internal/flow"
 	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
 	"github.com/weir-mcp/weir/internal/result"
@@ -27,6 +28,7 @@ type caller struct {
 	redact    bool // removes secrets from results
 	screen    result.Screen
 	logger    *slog.Logger
+	flow      *flow.Flow    // nil: results have no labels
 	taskTTL   time.Duration // how long servers are asked to keep a task
 }
 
@@ -111,10 +113,11 @@ func (a *caller) callUpstream(ctx context.Context, c *dispatch.Call, method stri
 	if method == methodCall {
 		ctx = a.offerTask(ctx, c, peer)
 	}
-	back := bridge.Back{Request: c.Request, Server: `server "` + c.Entry.Upstream + `"`, OnAsk: c.OnAsk, Question: a.asks(c.Entry.Upstream)}
+	back := bridge.Back{Request: c.Request, Server: `server "` + c.Entry.Upstream + `"`, OnAsk: c.OnAsk, OnTell: c.OnTell, Question: a.asks(c.Entry.Upstream)}
 	if back.Level, err = a.levelOf(ctx, c, peer); err != nil {
 		return nil, err
 	}
+	c.Label = c.Label.Join(a.flow.Of(c.Entry)).Join(c.Carried)
 	server := a.screen.Peer(peer)
 	c.Sent = true
 	result, err := bridge.Call(ctx, server, method, params, &back)

@@ -12,6 +12,7 @@ import (
 	"github.com/weir-mcp/weir/internal/audit/calls"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/dispatch"
+	"github.com/weir-mcp/weir/internal/flow"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/internal/limit/work"
@@ -117,6 +118,8 @@ type Options struct {
 	Leaks *redact.Finder
 	// Hooks are asked about calls and results; nil asks none.
 	Hooks *hook.Set
+	// Flow labels results, and decides by what a model has read; nil has no labels.
+	Flow *flow.Flow
 	// RedactResults also replaces the Redactor's secrets in results and in the definitions that
 	// meta-tools show.
 	RedactResults bool
@@ -194,7 +197,7 @@ func New(opts Options) *Gateway {
 		opts.Firewall.Redact = func(text string) string { return redactor.Text(visible.Text(text)) }
 	}
 	ctl := dispatch.NewControls(opts.Pin, opts.Policy, opts.RateLimits, opts.Redactor, opts.State.started, opts.Logger)
-	ctl.Leaks, ctl.Hooks = opts.Leaks, opts.Hooks
+	ctl.Leaks, ctl.Hooks, ctl.Flow = opts.Leaks, opts.Hooks, opts.Flow
 	ctl.SetOperators(opts.Operators)
 	ctl.SetPresent(opts.State.present(&opts))
 	g := newFaces(opts, opts.Upstreams, ctl, newCache(&opts))
@@ -211,14 +214,14 @@ func newFaces(opts Options, whole Upstreams, ctl *dispatch.Controls, kept *dispa
 	g := &Gateway{
 		opts: opts, state: opts.State, ctl: ctl, whole: whole, kept: kept,
 		check:  dispatch.Checker{Turns: opts.Turns, Timeout: opts.CallTimeout},
-		caller: caller{upstreams: opts.Upstreams, state: opts.State, redactor: opts.Redactor, redact: opts.RedactResults, screen: opts.Screen, logger: opts.Logger},
+		caller: caller{upstreams: opts.Upstreams, state: opts.State, redactor: opts.Redactor, redact: opts.RedactResults, screen: opts.Screen, logger: opts.Logger, flow: opts.Flow},
 	}
 	if g.caller.taskTTL = opts.Tasks.TTL; g.caller.taskTTL <= 0 {
 		g.caller.taskTTL = tasks.DefaultTTL
 	}
 	g.outages = outages{opts.Upstreams, opts.Redactor, opts.Firewall.CountTokens}
 	g.faces = &faces{upstreams: opts.Upstreams, mode: opts.Mode, limit: opts.AutoTokens}
-	g.accounts = &accounts{state: g.state, faces: g.faces, countTokens: opts.Firewall.CountTokens, onEvent: opts.OnEvent, capture: opts.Capture, audit: auditing{to: opts.Audit}}
+	g.accounts = &accounts{state: g.state, faces: g.faces, countTokens: opts.Firewall.CountTokens, onEvent: opts.OnEvent, capture: opts.Capture, audit: auditing{to: opts.Audit, labels: opts.Flow != nil}}
 	for mode := range g.faces.of {
 		g.faces.of[mode] = g.face(Mode(mode), kept)
 	}
@@ -257,7 +260,7 @@ func (g *Gateway) face(mode Mode, kept *dispatch.Cache) *face {
 	}
 	tools := map[string]*dispatch.Pipeline{}
 	add := func(name string, to dispatch.Sender, steps ...dispatch.Step) {
-		tools[name] = dispatch.New(to, slices.Concat([]dispatch.Step{g.accounts.step(), g.answer(), fitting()}, steps)...)
+		tools[name] = dispatch.New(to, slices.Concat([]dispatch.Step{g.accounts.step()}, dispatch.Shows(g.opts.Flow), []dispatch.Step{g.answer(), fitting()}, steps)...)
 	}
 	if mode != ModePlain {
 		add(ToolExecute, send, slices.Concat(call, []dispatch.Step{work.handles(), find.step(find.execute)})...)
@@ -284,7 +287,7 @@ func (g *Gateway) face(mode Mode, kept *dispatch.Cache) *face {
 	}
 	f := &face{lists: lists, meta: newMetaTable(tools, holdsBack), programs: programs}
 	lists.meta = f.meta
-	direct := []dispatch.Step{g.accounts.step(), g.answer(), find.step(find.direct)}
+	direct := slices.Concat([]dispatch.Step{g.accounts.step()}, dispatch.Shows(g.opts.Flow), []dispatch.Step{g.answer(), find.step(find.direct)})
 	switch mode {
 	case ModeProxy:
 		if g.opts.Strict {

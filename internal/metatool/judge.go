@@ -117,7 +117,7 @@ func (d *DirectCalls) Judge(ctx context.Context, places []Place, r *mcp.Request,
 		session = r.Session
 	}
 	st := d.state.direct(r, session)
-	a.Ledger = st.ledger
+	a.Ledger, a.Flow = st.ledger, st.flow
 	a.Again = func(ctx context.Context) (*catalog.Catalog, []dispatch.Subject, bool) {
 		now := target{snapshot: d.wholeNow(ctx), places: places, taskTool: taskTool}
 		b := dispatch.Act{Request: r}
@@ -137,6 +137,9 @@ func (d *DirectCalls) Judge(ctx context.Context, places []Place, r *mcp.Request,
 			return nil, to.notThere(&a)
 		}
 		return nil, asProtocol(err)
+	}
+	for _, s := range a.About { // results there are not read: the session has the label before it gets one
+		d.ctl.Flow.Read(ctx, st.flow, d.ctl.Flow.Of(s.Entry), nil)
 	}
 	return a.Params, nil
 }

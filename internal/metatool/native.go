@@ -240,6 +240,10 @@ func (n *natives) call(ctx context.Context, call *dispatch.Call, params func(*di
 		failure = err
 		return nil, err
 	}
+	call.Tells(ctx, n.caller.flow)
+	defer func() { // after all that changes the answer
+		n.caller.flow.Read(ctx, call.Session.Flow(), call.Label, func() json.RawMessage { return result })
+	}()
 	call.Attempts++
 	result, err = n.caller.callUpstream(ctx, call, call.Method, sent)
 	refused := error(nil)

@@ -3,6 +3,7 @@ package metatool
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -134,6 +135,8 @@ func (p *programs) do(ctx context.Context, c *dispatch.Call, q runs.Request) (js
 		return nil, err
 	}
 	c.Starts = r.Run
+	r.Flow = p.g.opts.Flow.NewProgram(ctx, c.Session.Flow(), q.Source, q.Input, q.Resume != "")
+	defer func() { c.Label = c.Label.Join(r.Flow.Label()) }()
 	if err := p.g.accounts.audit.start(ctx, c); err != nil {
 		r.Drop()
 		return nil, dispatch.Classify(ctx, "", err)
@@ -172,8 +175,8 @@ func (g *Gateway) programs(find *finder, shape *shaping, kept *dispatch.Cache) *
 	work := newTaskCalls(g, true, &whole)
 	p := &programs{g: g, runner: g.opts.Programs, shape: shape, finder: find, work: work}
 	send := g.opts.Retry.Sender(dispatch.Sender{Names: []string{"send"}, Send: g.caller.call})
-	p.call = dispatch.New(send, append(g.callSteps(true, kept, work), g.accounts.step(), find.step(find.execute), whole.tools(), p.journal())...)
+	p.call = dispatch.New(send, slices.Concat(g.callSteps(true, kept, work), dispatch.Shows(g.opts.Flow), []dispatch.Step{g.accounts.step(), find.step(find.execute), whole.tools(), p.journal()})...)
 	p.find = dispatch.New(dispatch.Sender{Names: []string{"find"}, Send: p.found}, g.accounts.step(), g.admit())
-	p.open = dispatch.New(dispatch.Sender{Names: []string{"open"}, Send: p.opened}, g.accounts.step(), g.admit())
+	p.open = dispatch.New(dispatch.Sender{Names: []string{"open"}, Send: p.opened}, append(dispatch.Shows(g.opts.Flow), g.accounts.step(), g.admit())...)
 	return p
 }

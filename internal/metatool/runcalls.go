@@ -17,6 +17,7 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/dispatch"
+	"github.com/weir-mcp/weir/internal/flow"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/limit/memory"
@@ -167,7 +168,7 @@ func (k *runCalls) value(ctx context.Context, c *dispatch.Call, reply json.RawMe
 		}
 	}
 	return runs.Value(reply, func(mediaType string, data []byte) (string, error) {
-		kept, err := k.p.g.opts.Artifacts.At(identity.RouteOf(ctx).Profile).PutDigested(ctx, c.Request.Session.Principal(), mediaType, c.Entry.ID, data, artifact.DigestOf(data))
+		kept, err := k.p.g.opts.Artifacts.At(identity.RouteOf(ctx).Profile).Marked(c.Label.Mark()).PutDigested(ctx, c.Request.Session.Principal(), mediaType, c.Entry.ID, data, artifact.DigestOf(data))
 		return kept.Handle, err
 	})
 }
@@ -273,6 +274,7 @@ func (p *programs) opened(ctx context.Context, c *dispatch.Call) (json.RawMessag
 		return nil, &result.Error{Code: result.ViewFailed, Message: "handle: " + ae.Error()}
 	}
 	defer lease.Close()
+	c.Label = c.Label.Join(flow.Marked(lease.Mark))
 	size := lease.SizeBytes
 	if size > p.runner.Limits.Memory/2 {
 		return nil, &result.Error{Code: result.ViewFailed, Message: fmt.Sprintf("handle: the result has %d bytes, too many for a program; pass a selector as the second argument of open", size)}

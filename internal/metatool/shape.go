@@ -109,7 +109,7 @@ func (s *shaping) shape(ctx context.Context, firewall result.Firewall, c *dispat
 			// A small part would keep the memory of the whole result.
 			digest.Lasts = len(data) >= len(raw)/4*3 && !scope.Ends(data)
 		}
-		return s.store.At(identity.RouteOf(ctx).Profile).PutDigested(ctx, principal, mediaType, label, data, digest)
+		return s.store.At(identity.RouteOf(ctx).Profile).Marked(c.Label.Mark()).PutDigested(ctx, principal, mediaType, label, data, digest)
 	})
 	if err != nil {
 		return nil, err

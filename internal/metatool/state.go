@@ -17,6 +17,7 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/cluster/sessionid"
 	"github.com/weir-mcp/weir/internal/dispatch"
+	"github.com/weir-mcp/weir/internal/flow"
 	"github.com/weir-mcp/weir/internal/limit/bounded"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
 	"github.com/weir-mcp/weir/internal/result/usage"
@@ -50,6 +51,7 @@ type State struct {
 	tasks    *tasks.Registry
 	links    *links
 	ledgers  ledgers
+	labels   principalLabels
 	recalls  recalls
 	bodies   *BodyNodes
 	comparer comparer
@@ -65,13 +67,14 @@ type State struct {
 
 // NewState returns an empty State.
 func NewState() *State {
-	return &State{started: time.Now(), key: new(sessionKey), sessions: map[*sessionState]func(){}, bodied: map[string]map[*sessionState]struct{}{}, follow: map[*follower]struct{}{}, tasks: tasks.NewRegistry(nil), links: newLinks()}
+	return &State{started: time.Now(), key: new(sessionKey), sessions: map[*sessionState]func(){}, bodied: map[string]map[*sessionState]struct{}{}, follow: map[*follower]struct{}{}, tasks: tasks.NewRegistry(nil), links: newLinks(), labels: principalLabels{docs: store.NewMemory(store.MemoryOptions{})}}
 }
 
 // Keep makes handles of tasks and quotas outlast the process, and restores the ones of an earlier
 // one. It must be called before the State is used. The logger gets what the store does not keep.
 func (s *State) Keep(ctx context.Context, docs store.Docs, log *slog.Logger) error {
 	s.ledgers.grants, s.recalls.docs, s.recalls.log = dispatch.NewGrants(docs, nil), docs, log
+	s.labels.docs = docs
 	return s.tasks.Keep(ctx, docs)
 }
 
@@ -94,6 +97,7 @@ func (s *State) ShareBodies(of *BodyNodes) { s.bodies = of }
 func (s *State) Share(docs store.Docs, nodes func() int, of *tasks.Nodes) {
 	s.ledgers.grants = dispatch.NewGrants(docs, nodes)
 	s.recalls.docs, s.recalls.shared = docs, true
+	s.labels.docs = docs
 	s.tasks.Share(docs, of)
 }
 
@@ -138,6 +142,7 @@ type sessionState struct {
 	of     *State // has the bodies; set before the first use, as bodies are
 	usage  usage.Counters
 	ledger *dispatch.Ledger // of the session, or of the principal; set before the first use
+	flow   *flow.Session    // what the model has read. Set before the first use
 	bodies *BodyNodes       // where other nodes have bodies; nil: bodies are here. Set before the first use
 	recall *recall          // what of this outlasts the process; nil: nothing. Set before the first use
 
@@ -160,6 +165,9 @@ var _ dispatch.Session = (*sessionState)(nil)
 
 // sessionOf returns the gateway's data of a call's session.
 func sessionOf(c *dispatch.Call) *sessionState { return c.Session.(*sessionState) }
+
+// Flow implements dispatch.Session.
+func (st *sessionState) Flow() *flow.Session { return st.flow }
 
 // Ledger implements dispatch.Session.
 func (st *sessionState) Ledger() *dispatch.Ledger { return st.ledger }
@@ -319,11 +327,12 @@ func (s *State) session(r *mcp.Request) *sessionState {
 func (s *State) count(r *mcp.Request, st *sessionState) {
 	st.of, st.bodies = s, s.bodies
 	if !r.Modern() {
+		st.flow = flow.NewSession(s.labels.docs, "session", r.Session.ID(), !sessionid.Adopted(r.Session), false)
 		st.ledger = s.ledgers.own(r.Session)
 		return
 	}
 	ledger, release := s.ledgers.hold(st.principal)
-	st.ledger = ledger
+	st.ledger, st.flow = ledger, s.labels.hold(st.principal, s.recalls.shared)
 	r.Session.OnClose(release)
 }
 

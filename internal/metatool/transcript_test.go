@@ -112,15 +112,15 @@ func slow(h *harness) {
 	h.Add("disk", nil, calltest.ReadTool)
 }
 
-// flow is a task of a model: a call, and the calls that its answer leads to.
-type flow struct {
+// modelTask is a task of a model: a call, and the calls that its answer leads to.
+type modelTask struct {
 	name, result, args string
 	serve              func(*harness) // in place of a server that answers result
 	more               []string       // "tool arguments"; HANDLE is the handle in the last answer
 	answer             string         // in the last answer
 }
 
-var flows = []flow{
+var flows = []modelTask{
 	{name: "late orders by customer", result: calltest.Text(orders()), args: `{"path":"orders.json"}`,
 		more: []string{`tool_view {"handle":"HANDLE","selector":{"type":"table","where":[{"column":"status","op":"eq","value":"late"}],"group_by":["customer"],"aggregate":[{"op":"sum","column":"total"}]}}`}, answer: `c0,832`},
 	{name: "last error in a log", result: calltest.Text(logLines()), args: `{"path":"log"}`, answer: "ERROR disk full on /var"},
@@ -154,7 +154,7 @@ func TestTranscripts(t *testing.T) {
 var steadyHandles = map[string]string{"art_": "art_gomktw5eyi2q", "task_": "task_gomktw5eyi2qa"}
 
 // replay makes the calls of a flow and compares them with its golden file.
-func (f *flow) replay(t *testing.T) {
+func (f *modelTask) replay(t *testing.T) {
 	h := newHarness(t, Options{Tasks: tasks.Options{Wait: 30 * time.Second}})
 	if f.serve != nil {
 		f.serve(h)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/dispatch"
+	"github.com/weir-mcp/weir/internal/flow"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/result"
@@ -66,6 +67,7 @@ func (g *Gateway) viewArtifact(ctx context.Context, c *dispatch.Call) (json.RawM
 	}
 	defer lease.Close()
 	a := lease.Artifact
+	c.Label = c.Label.Join(flow.Marked(a.Mark))
 	hold := g.opts.Memory.Hold("principal ", c.Request.Session.Principal())
 	defer hold.Release()
 	v, err := result.Select(ctx, lease, out[1], result.ViewOptions{MaxChars: g.opts.MaxViewChars, Turns: g.opts.Turns, Room: result.Room(&hold), Screen: g.opts.Screen, CSV: g.showsCSV(c)})

@@ -3,6 +3,7 @@ package policy
 import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/dispatch"
+	"github.com/weir-mcp/weir/internal/flow"
 	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/internal/result"
 	"github.com/weir-mcp/weir/internal/tasks"
@@ -21,6 +22,7 @@ func Controls(c *config.Config, opts *metatool.Options) {
 	opts.Names = namesOf(c.Proxy.Names)
 	opts.Policy = policyOf(c.Policy)
 	opts.Profiles = profilesOf(c.Profiles)
+	opts.Flow = flow.New(c.Flow, opts.Logger)
 	opts.Operators.Wait = c.Policy.ApprovalWait
 	opts.RateLimits = limitsOfCalls(&c.RateLimits)
 	opts.Cache = dispatch.CacheOptions{

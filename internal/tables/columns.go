@@ -221,7 +221,7 @@ func (d *division) notTable(ctx context.Context, raw json.RawMessage, why error)
 			id, strings.TrimPrefix(why.Error(), table.ErrNotTable.Error()+": "))
 	}
 	w := rawjson.NewWriter(nil).Object().Key("tool_id").String(id)
-	if a, err := d.Store.At(identity.RouteOf(ctx).Profile).Put(ctx, d.call.Request.Session.Principal(), "application/json", id, raw); err == nil {
+	if a, err := d.Store.At(identity.RouteOf(ctx).Profile).Marked(d.call.Label.Mark()).Put(ctx, d.call.Request.Session.Principal(), "application/json", id, raw); err == nil {
 		e.Message += "; it has run, and its answer is kept as " + a.Handle
 		w.Key("handle").String(a.Handle)
 	}

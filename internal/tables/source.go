@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/dispatch"
+	"github.com/weir-mcp/weir/internal/flow"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/internal/limit/work"
@@ -25,6 +26,9 @@ import (
 // table, it fetches only the requested rows and columns.
 func (r *resolver) open(ref *reference) (*table.Table, error) {
 	store := r.tables.Store
+	if strings.Contains(ref.source, "://") {
+		r.call.Carried = r.call.Carried.Join(r.call.Session.Flow().Rows())
+	}
 	switch {
 	case strings.HasPrefix(ref.source, syncbody.Scheme):
 		return nil, errors.New("a ddi:// handle stands for a body: give it as resource_url to a tool that has this parameter")
@@ -33,6 +37,7 @@ func (r *resolver) open(ref *reference) (*table.Table, error) {
 		if err != nil {
 			return nil, err
 		}
+		r.call.Carried = r.call.Carried.Join(flow.Marked(lease.Mark))
 		r.ends = append(r.ends, func(bool) { lease.Close() })
 		return leaseTable(r.ctx, lease)
 	}

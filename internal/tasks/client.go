@@ -342,7 +342,7 @@ func forProgram(c *dispatch.Call, t *task, answer json.RawMessage) json.RawMessa
 // watch follows one task during one request.
 func (k *Client) watch(c *dispatch.Call, t *task) *watch {
 	w := &watch{Client: k, call: c, task: t}
-	w.back = bridge.Back{Request: c.Request, Server: `server "` + t.upstream + `"`, OnAsk: c.OnAsk, Level: c.Request.Session.LogLevel(), Question: k.Asks(t.upstream)}
+	w.back = bridge.Back{Request: c.Request, Server: `server "` + t.upstream + `"`, OnAsk: c.OnAsk, OnTell: c.OnTell, Level: c.Request.Session.LogLevel(), Question: k.Asks(t.upstream)}
 	if meta, err := c.Request.Fields().Meta(); err == nil {
 		w.token = meta.ProgressToken
 	}

@@ -43,6 +43,7 @@ type record struct {
 	Domains    json.RawMessage   `json:"domains,omitempty"`
 	Mode       json.RawMessage   `json:"mode,omitempty"`
 	Provenance result.Provenance `json:"provenance"`
+	Mark       string            `json:"mark,omitempty"`
 	Status     string            `json:"status"`
 	Message    string            `json:"message,omitempty"`
 	Poll       time.Duration     `json:"poll,omitempty"`
@@ -61,7 +62,7 @@ func (t *task) record() record {
 	}
 	return record{
 		V: recordVersion, Handle: t.handle, Principal: t.owner.principal, Profile: t.owner.profile, Upstream: t.upstream, Server: t.server, Inc: t.inc, Sole: t.sole, ID: t.id, Modern: t.modern, Agent: t.agent,
-		Entry: t.entryID, Created: t.created, Expires: t.expires, Args: t.call.args, Domains: t.call.domains, Mode: t.call.mode, Provenance: t.call.provenance,
+		Entry: t.entryID, Created: t.created, Expires: t.expires, Args: t.call.args, Domains: t.call.domains, Mode: t.call.mode, Provenance: t.call.provenance, Mark: t.call.mark,
 		Status: status, Message: t.state.Message, Poll: t.state.Poll, Delivered: t.delivered,
 	}
 }
@@ -70,7 +71,7 @@ func (t *task) record() record {
 func (k record) task(rev uint64) *task {
 	return &task{
 		handle: k.Handle, owner: owner{k.Principal, k.Profile}, upstream: k.Upstream, server: k.Server, inc: k.Inc, sole: k.Sole, id: k.ID, modern: k.Modern, agent: k.Agent,
-		entryID: k.Entry, created: k.Created, expires: k.Expires, call: saved{k.Args, k.Domains, k.Mode, k.Provenance}, rev: rev,
+		entryID: k.Entry, created: k.Created, expires: k.Expires, call: saved{k.Args, k.Domains, k.Mode, k.Provenance, k.Mark}, rev: rev,
 		state: mcptask.State{ID: k.ID, Status: k.Status, Message: k.Message, Poll: k.Poll, Modern: k.Modern, Agent: k.Agent}, delivered: k.Delivered,
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/dispatch"
+	"github.com/weir-mcp/weir/internal/flow"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/protocol/mcptask"
@@ -101,11 +102,12 @@ type task struct {
 type saved struct {
 	args, domains, mode json.RawMessage
 	provenance          result.Provenance
+	mark                string // of the label of its result
 }
 
 // save copies the part of a call that its result needs. The call's own bytes end with its request.
 func save(c *dispatch.Call) saved {
-	s := saved{args: json.RawMessage("{}"), domains: slices.Clone(c.Split.Asked), mode: slices.Clone(c.Split.AskedMode), provenance: c.Provenance}
+	s := saved{args: json.RawMessage("{}"), domains: slices.Clone(c.Split.Asked), mode: slices.Clone(c.Split.AskedMode), provenance: c.Provenance, mark: c.Label.Mark()}
 	if c.Entry.ResourceTool {
 		for _, key := range []string{plane.ParamDomains, plane.ParamMode} {
 			if value := rawjson.Get(c.Args, key); value != nil {
@@ -121,6 +123,7 @@ func save(c *dispatch.Call) saved {
 // restore puts what was saved into the call that fetches the result.
 func (t *task) restore(c *dispatch.Call) {
 	c.Entry = t.entry
+	c.Label = c.Label.Join(flow.Marked(t.call.mark))
 	c.Args, c.Split.Asked, c.Split.AskedMode, c.Provenance = t.call.args, t.call.domains, t.call.mode, t.call.provenance
 }
 

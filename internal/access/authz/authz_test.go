@@ -17,6 +17,7 @@ func sample() *Input {
 			Scopes: []string{"repo:read"}, Claims: map[string]any{"dept": "it", "level": json.Number("3"), "ratio": json.Number("0.5")}},
 		Server: "github", Method: "tools/call", Source: "10.0.0.1", Calls: 3, Age: time.Minute,
 		RunCalls: 7, RunWrites: 2,
+		Flow: func() Flow { return Flow{Integrity: "untrusted", Sources: []string{"mail:read"}} },
 		Now:  time.Date(2026, 11, 22, 13, 0, 0, 0, time.UTC),
 		Tool: &Tool{ID: "github:merge#1", Namespace: "github", Name: "merge", Tags: []string{"git"}, Destructive: true},
 		Args: json.RawMessage(`{"repo":"acme/x","n":3,"big":12345678901234567890,"list":[1,2]}`),
@@ -48,6 +49,8 @@ func TestExpressions(t *testing.T) {
 		{`method == "tools/call" && source.startsWith("10.")`, Yes},
 		{`run.calls == 7 && run.writes < 3`, Yes},
 		{`run.writes >= 3`, No},
+		{`flow.integrity == "untrusted" && "mail:read" in flow.sources`, Yes},
+		{`flow.args_trusted || "hr" in flow.confidentiality`, No},
 		{`session.calls < 5 && session.age < duration("2m")`, Yes},
 		{`now.getHours() == 13 && now < timestamp("2027-01-01T00:00:00Z")`, Yes},
 	} {
@@ -317,4 +320,24 @@ func FuzzExpression(f *testing.F) {
 			t.Errorf("%q: %v with %s, %v without", text, exact, args, without)
 		}
 	})
+}
+
+// Labels that are off fail an expression that looks at them, and before a call they are not known.
+func TestLabelsInExpressions(t *testing.T) {
+	x, err := Compile(`flow.integrity == "trusted" || flow.args_trusted`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := sample()
+	if got, _ := x.Eval(in); got != No {
+		t.Errorf("with labels: %v", got)
+	}
+	in.Unknown = OfCall
+	if got, _ := x.Eval(in); got != Unknown {
+		t.Errorf("before a call: %v", got)
+	}
+	in.Unknown, in.Flow = 0, nil
+	if got, why := x.Eval(in); got != Failed || why == nil {
+		t.Errorf("without labels: %v, %v", got, why)
+	}
 }

@@ -3,6 +3,7 @@ package authz
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"cel.dev/cel-go/cel"
@@ -34,10 +35,11 @@ const (
 	Source
 	Profile // the URL that the request was made to
 	Run
+	Read // what the model has read
 )
 
 // OfCall are the parts that differ from one call of a tool to the next.
-const OfCall = Args | Method | Session | Now | Source | Run
+const OfCall = Args | Method | Session | Now | Source | Run | Read
 
 // Tool is the entry that a request concerns.
 type Tool struct {
@@ -63,6 +65,9 @@ type Input struct {
 	// of tools that are not read-only. Both are 0 for a call that no program makes.
 	RunCalls, RunWrites int64
 
+	// Flow returns the labels of what the model has read. Nil fails expressions that look at them.
+	Flow func() Flow
+
 	// Unknown are the parts that are not known. With Scopes, a scope that the caller lacks counts as
 	// not known, because the caller could get it.
 	Unknown Parts
@@ -71,12 +76,45 @@ type Input struct {
 	// UnknownArgs are the arguments whose values are not known, by name.
 	UnknownArgs []string
 
-	args    any // decoded Args
-	decoded bool
-	bad     bool // Args cannot be decoded, or are too large
+	decodedArgs
 
 	texts      texts  // of the expression that looks at the arguments
 	mistakable string // a name that it looked for and that some servers find elsewhere
+}
+
+// Flow is what a session, or the program that makes the call, has read.
+type Flow struct {
+	Integrity                string
+	Confidentiality, Sources []string
+	ArgsTrusted              bool
+}
+
+func (f Flow) resolve(name string) (any, bool) {
+	switch name {
+	case "flow.integrity":
+		return types.String(f.Integrity), true
+	case "flow.confidentiality":
+		return orEmpty(f.Confidentiality), true
+	case "flow.sources":
+		return orEmpty(f.Sources), true
+	case "flow.args_trusted":
+		return types.Bool(f.ArgsTrusted), true
+	}
+	return nil, false
+}
+
+func orEmpty(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}
+
+// decodedArgs are Args as values.
+type decodedArgs struct {
+	args    any
+	decoded bool
+	bad     bool // Args cannot be decoded, or are too large
 }
 
 // maxArgs bounds the arguments that are decoded, in bytes. Larger ones are unknown.
@@ -181,6 +219,12 @@ func (in *Input) ResolveName(name string) (any, bool) {
 		return types.String(in.Source), in.Source != ""
 	case "profile":
 		return types.String(in.Profile), true
+	}
+	if strings.HasPrefix(name, "flow.") {
+		if in.Flow == nil {
+			return nil, false
+		}
+		return in.Flow().resolve(name)
 	}
 	if in.Tool == nil {
 		return nil, false

@@ -62,6 +62,8 @@ type Call struct {
 	Handle string
 	// Run is the run of the program that makes the call or is run by it, "" for none. Detail is one line about it.
 	Run, Detail string
+	// Labels are the labels of what the call gets, or of what its arguments carry.
+	Labels []string
 	// Decision and Rule are of the policy, "" without one.
 	Decision, Rule string
 }
@@ -71,6 +73,7 @@ func (r *Recorder) record(ctx context.Context, out *audit.Record, kind audit.Kin
 	fill(ctx, out, kind)
 	out.Method, out.Server, out.ToolID, out.Decision, out.Rule = c.Method, c.Server, c.ToolID, c.Decision, c.Rule
 	out.Handle, out.Run, out.Detail = c.Handle, c.Run, c.Detail
+	out.Labels = c.Labels
 	if c.Request != nil {
 		of(c.Request, out)
 	}

@@ -1,0 +1,116 @@
+package config
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/weir-mcp/weir/internal/json/strict"
+)
+
+// Flow says what a model may do unasked after what it has read.
+type Flow struct {
+	Mode       FlowMode         `key:"mode" default:"observe" enum:"off,observe,ask,enforce" doc:"What happens to a call of a sink after the session has read untrusted text. observe: only the log says what would be asked or refused. ask: a person is asked. enforce: it is refused. In ask and enforce, a sink is refused that would send data out under a name of confidentiality that it does not list. off: no labels."`
+	Label      []FlowLabel      `key:"label" empty:"same" doc:"Labels of results, in order; the first rule that matches counts. A result that no rule names is untrusted and public."`
+	Sinks      []FlowSink       `key:"sinks" empty:"same" doc:"Tools that change the world or send data out, in order; the first that matches counts. A tool that none of them names is a sink of kind egress if it is not read-only and its server is open-world, by its hints."`
+	Declassify []FlowDeclassify `key:"declassify" empty:"same" doc:"Values of untrusted results that a program may use as trusted ones, because their type leaves no room for an instruction."`
+	Known      []string         `key:"known" empty:"none" doc:"Values that are always trusted as arguments, such as addresses and domains of your own. * stands for any text, ? for one character."`
+}
+
+// FlowMode is what happens to a call of a sink.
+type FlowMode string
+
+// The modes.
+const (
+	FlowOff     FlowMode = "off"
+	FlowObserve FlowMode = "observe"
+	FlowAsk     FlowMode = "ask"
+	FlowEnforce FlowMode = "enforce"
+)
+
+// FlowLabel is the label of the results of the tools, resources and prompts that it matches.
+type FlowLabel struct {
+	Tool            string   `key:"tool" doc:"Pattern for the tool_id, or for the server's own name of a tool, prompt or resource. * stands for any text, ? for one character."`
+	Namespace       string   `key:"namespace" doc:"Namespace of the tool."`
+	Integrity       string   `key:"integrity" default:"untrusted" enum:"trusted,untrusted" doc:"trusted: its text is of people or systems that may tell the model what to do."`
+	Confidentiality []string `key:"confidentiality" empty:"none" doc:"Names of those who may see the result, such as hr. None: it is public."`
+}
+
+// FlowSink is a tool that changes the world or sends data out.
+type FlowSink struct {
+	Tool        string   `key:"tool" doc:"Pattern for the tool_id, or for the server's own name of the tool."`
+	Namespace   string   `key:"namespace" doc:"Namespace of the tool."`
+	Kind        string   `key:"kind" default:"effect" enum:"effect,egress,none" doc:"effect: it changes something. egress: it also sends data out. none: it is no sink, whatever its hints say."`
+	Labels      []string `key:"labels" empty:"none" doc:"Names of confidentiality that an egress sink may send out."`
+	Sensitive   []string `key:"sensitive" empty:"same" doc:"Arguments that decide whom the call concerns or how much, such as recipients or amount. In a program they have to be trusted, and the others need not. Default: all arguments."`
+	TrustedArgs bool     `key:"trusted_args" default:"false" doc:"A single call runs unasked if no sensitive argument stands in untrusted text of the session. It is weaker than a question: flow.md shows the attack that passes."`
+}
+
+// FlowDeclassify names values of closed types in the results of tools.
+type FlowDeclassify struct {
+	Tool  string   `key:"tool" doc:"Pattern for the tool_id, or for the server's own name of the tool."`
+	Types []string `key:"types" empty:"refused" doc:"number: numbers and truth values. id: texts of at most 64 letters, digits, - and _ without spaces, under a key that is id or ends with _id."`
+}
+
+// The kinds of sinks, and the types that are declassified.
+const (
+	SinkEffect = "effect"
+	SinkEgress = "egress"
+	SinkNone   = "none"
+
+	TypeNumber = "number"
+	TypeID     = "id"
+)
+
+// maxFlowNames bounds the names of confidentiality, and with them the label of a session.
+const maxFlowNames = 16
+
+var flowName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,32}$`)
+
+// checkFlow refuses rules that match nothing, and names that a label does not hold.
+func checkFlow(d *strict.Decoder, f *Flow) {
+	var all []string
+	check := func(path string, list []string) {
+		for _, name := range list {
+			if !flowName.MatchString(name) {
+				d.Fail(d.At(path), path, "%s: a name has 1 to 32 letters, digits, - and _", path)
+			}
+		}
+		all = append(all, list...)
+	}
+	about := func(path, tool, namespace string) {
+		if tool == "" && namespace == "" {
+			d.Fail(d.At(path), path, "%s names no tool; give tool or namespace", path)
+		}
+	}
+	for i, r := range f.Label {
+		path := "flow.label[" + strconv.Itoa(i) + "]"
+		about(path, r.Tool, r.Namespace)
+		check(strict.Join(path, "confidentiality"), r.Confidentiality)
+	}
+	slices.Sort(all)
+	if n := len(slices.Compact(all)); n > maxFlowNames {
+		d.Fail(d.At("flow.label"), "flow.label", "flow.label has %d names of confidentiality; a session's label has at most %d", n, maxFlowNames)
+	}
+	for i, r := range f.Sinks {
+		path := "flow.sinks[" + strconv.Itoa(i) + "]"
+		about(path, r.Tool, r.Namespace)
+		check(strict.Join(path, "labels"), r.Labels)
+		if len(r.Labels) > 0 && r.Kind != SinkEgress {
+			key := strict.Join(path, "labels")
+			d.Fail(d.At(key), key, "%s has no effect without kind: egress", key)
+		}
+	}
+	for i, r := range f.Declassify {
+		path := "flow.declassify[" + strconv.Itoa(i) + "]"
+		about(path, r.Tool, "")
+		for _, one := range r.Types {
+			if one != TypeNumber && one != TypeID {
+				d.Fail(d.At(path), strict.Join(path, "types"), "%s.types: %q is neither number nor id", path, strict.Clip(one))
+			}
+		}
+		if len(r.Types) == 0 {
+			d.Fail(d.At(path), path, "%s has no types; give number, id or both", path)
+		}
+	}
+}

@@ -1,0 +1,270 @@
+package flow
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/text"
+)
+
+// Flow has the rules of a configuration. A nil Flow has no labels and refuses nothing. It is safe for concurrent use.
+type Flow struct {
+	c   config.Flow
+	log *slog.Logger
+}
+
+// New returns the Flow of a configuration, nil if it is off. The logger may be nil.
+func New(c config.Flow, log *slog.Logger) *Flow {
+	if c.Mode == config.FlowOff || c.Mode == "" {
+		return nil
+	}
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Flow{c, log}
+}
+
+// Decides reports whether a call may be asked about or refused.
+func (f *Flow) Decides() bool {
+	return f != nil && (f.c.Mode == config.FlowAsk || f.c.Mode == config.FlowEnforce)
+}
+
+// matches reports whether a rule is about an entry. Without the short id, a server could leave a rule by listing a
+// second tool of the same name.
+func matches(tool, namespace string, e *catalog.Entry) bool {
+	if namespace != "" && namespace != e.Namespace {
+		return false
+	}
+	return tool == "" || text.Match(tool, e.ID) || text.Match(tool, e.RawName) || e.Short != "" && text.Match(tool, e.Short)
+}
+
+// Of returns the label of the results of an entry.
+func (f *Flow) Of(e *catalog.Entry) Label {
+	if f == nil || e == nil {
+		return Label{}
+	}
+	l, _ := f.Why(e)
+	return l
+}
+
+// Why returns the label of the results of an entry, and the rule that gives it.
+func (f *Flow) Why(e *catalog.Entry) (Label, string) {
+	id := e.ID
+	if len(id) > maxTool {
+		id = text.Cut(id, maxTool)
+	}
+	for i := range f.c.Label {
+		if r := &f.c.Label[i]; matches(r.Tool, r.Namespace, e) {
+			sorted := slices.Sorted(slices.Values(r.Confidentiality))
+			return Label{r.Integrity == untrusted, slices.Compact(sorted), []string{id}}, fmt.Sprintf("flow.label[%d]", i)
+		}
+	}
+	why := "default"
+	if e.OpenWorld {
+		why = "hint: open-world"
+	}
+	return Label{Untrusted: true, Sources: []string{id}}, why
+}
+
+// Sink returns the sink that a tool is, and the rule that makes it one. It is nil for a tool that is none.
+func (f *Flow) Sink(e *catalog.Entry) (*config.FlowSink, string) {
+	if f == nil || e == nil {
+		return nil, ""
+	}
+	for i := range f.c.Sinks {
+		if r := &f.c.Sinks[i]; matches(r.Tool, r.Namespace, e) {
+			if r.Kind == config.SinkNone {
+				return nil, fmt.Sprintf("flow.sinks[%d]", i)
+			}
+			return r, fmt.Sprintf("flow.sinks[%d]", i)
+		}
+	}
+	if !e.ReadOnly && e.OpenWorld && e.InputSchema != nil && e.URI == "" {
+		return &hinted, "hint: open-world, not read-only"
+	}
+	return nil, ""
+}
+
+// hinted is the sink of a tool that no rule names.
+var hinted = config.FlowSink{Kind: config.SinkEgress}
+
+// Action is what becomes of a call.
+type Action uint8
+
+// The actions, the strictest last.
+const (
+	Run Action = iota
+	Ask
+	Refuse
+)
+
+// Verdict is the decision about a call.
+type Verdict struct {
+	Action Action
+	Reason string // one line, for the agent and for a person
+	Lines  string // for a person: the sources, and the arguments that stand in what they said; each starts with a line end
+	Rule   string // that makes the tool a sink
+}
+
+// A Call is a call that is judged.
+type Call struct {
+	Entry   *catalog.Entry
+	Args    json.RawMessage
+	Carried Label    // of rows that are put into the arguments
+	Program *Program // that makes the call; nil: the model does
+}
+
+// Judge decides about a call by what its session, or its program, has read.
+func (f *Flow) Judge(ctx context.Context, s *Session, c Call) Verdict {
+	sink, rule := f.Sink(c.Entry)
+	if sink == nil {
+		return Verdict{}
+	}
+	read := s.state(ctx, f.Decides())
+	if c.Program != nil {
+		read.Label = c.Program.label()
+	}
+	label := read.Label.Join(c.Carried)
+	if label.Zero() {
+		return Verdict{}
+	}
+	var leaks []string
+	if sink.Kind == config.SinkEgress {
+		leaks = slices.DeleteFunc(slices.Clone(label.Confidentiality), func(name string) bool { return slices.Contains(sink.Labels, name) })
+	}
+	if len(leaks) > 0 {
+		return Verdict{Action: Refuse, Rule: rule, Lines: read.lines(c, f),
+			Reason: "it sends data out, and this session has read what only " + strings.Join(leaks, ", ") + " may see"}
+	}
+	if !label.Untrusted {
+		return Verdict{}
+	}
+	suspect := f.suspect(s, sink, c)
+	v := Verdict{Action: Ask, Rule: rule}
+	switch {
+	case c.Program != nil && !c.Program.late:
+		if !c.Carried.Untrusted && suspect == "" {
+			return Verdict{}
+		}
+		v.Reason = suspect
+		if suspect == "" {
+			v.Reason = "untrusted rows go into its arguments"
+		}
+	case sink.TrustedArgs && c.Program == nil && !c.Carried.Untrusted && suspect == "":
+		return Verdict{}
+	case c.Program != nil:
+		v.Reason = "the program was written after untrusted text was read"
+	default:
+		v.Reason = "the model has read untrusted text, which may have asked for this call"
+	}
+	v.Lines = read.lines(c, f)
+	if f.c.Mode == config.FlowEnforce {
+		v.Action = Refuse
+	}
+	return v
+}
+
+// ArgsTrusted reports whether no sensitive argument of a call comes from untrusted text, as far as is known.
+func (f *Flow) ArgsTrusted(s *Session, c Call) bool {
+	sink, _ := f.Sink(c.Entry)
+	if sink == nil {
+		sink = &hinted
+	}
+	return !c.Carried.Untrusted && f.suspect(s, sink, c) == ""
+}
+
+// Observe logs what Judge would decide about a call in another mode.
+func (f *Flow) Observe(ctx context.Context, s *Session, c Call) {
+	if f == nil || f.c.Mode != config.FlowObserve {
+		return
+	}
+	if v := f.Judge(ctx, s, c); v.Action != Run && s.first(c.Entry.ID) {
+		would := "ask"
+		if v.Action == Refuse {
+			would = "refuse"
+		}
+		f.log.InfoContext(ctx, "flow labels would decide about a call, and are only observed", "tool_id", c.Entry.ID, "would", would, "rule", v.Rule, "reason", v.Reason)
+	}
+}
+
+// suspect returns why a sensitive argument of a call is not trusted, "" if all are.
+func (f *Flow) suspect(s *Session, sink *config.FlowSink, c Call) (why string) {
+	eachLeaf(c.Args, func(path []string, leaf string, kind leafKind) bool {
+		if len(sink.Sensitive) > 0 && (len(path) == 0 || !slices.Contains(sink.Sensitive, path[0])) {
+			return true
+		}
+		if kind == leafTruth || leaf == "" || f.known(leaf) {
+			return true
+		}
+		ok := false
+		if c.Program != nil {
+			ok = c.Program.trusts(leaf)
+		} else {
+			ok = s.hasNot(leaf)
+		}
+		if !ok {
+			why = fmt.Sprintf("its argument %s (%s) does not come from a trusted source", text.Line(strings.Join(path, "."), 60), text.Line(leaf, 80))
+		}
+		return ok
+	})
+	return why
+}
+
+func (f *Flow) known(leaf string) bool {
+	return slices.ContainsFunc(f.c.Known, func(pattern string) bool { return text.Match(pattern, leaf) })
+}
+
+// declassified returns the types of values in the results of a tool that are trusted.
+func (f *Flow) declassified(e *catalog.Entry) []string {
+	if f == nil || e == nil {
+		return nil
+	}
+	for i := range f.c.Declassify {
+		if r := &f.c.Declassify[i]; matches(r.Tool, "", e) {
+			return r.Types
+		}
+	}
+	return nil
+}
+
+// lines returns the lines of a question that say what was read, and which arguments stand in it.
+func (r state) lines(c Call, f *Flow) string {
+	var b strings.Builder
+	from := r.Read
+	texts := r.texts
+	if c.Program != nil {
+		from, texts = c.Program.sources()
+	}
+	if len(from) > 0 {
+		b.WriteString("\nWhat was read before:")
+	}
+	for _, one := range from {
+		fmt.Fprintf(&b, "\n  %s, %s", text.Line(one.Tool, maxTool), one.At.UTC().Format(time.DateTime))
+		if one.Head != "" {
+			fmt.Fprintf(&b, ": %q", one.Head)
+		}
+	}
+	if c.Carried.Untrusted {
+		fmt.Fprintf(&b, "\n  rows of %s go into the arguments", text.Line(strings.Join(c.Carried.Sources, ", "), 200))
+	}
+	eachLeaf(c.Args, func(path []string, leaf string, kind leafKind) bool {
+		if kind == leafTruth || len(leaf) < 2 {
+			return true
+		}
+		for _, t := range texts {
+			if stands(t.text, leaf) {
+				fmt.Fprintf(&b, "\n! %s stands word for word in what %s said: %q", text.Line(strings.Join(path, "."), 60), text.Line(t.tool, maxTool), text.Line(leaf, 80))
+				break
+			}
+		}
+		return true
+	})
+	return b.String()
+}

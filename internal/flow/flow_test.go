@@ -1,0 +1,203 @@
+package flow
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/store"
+)
+
+func memoryStore() store.Docs { return store.NewMemory(store.MemoryOptions{}) }
+
+func quotes() json.RawMessage {
+	raw, _ := json.Marshal(strings.Repeat("\"", 300))
+	return raw
+}
+
+// The label of a session outlasts the gateway, with its sources, in less than 2 KB.
+func TestLabelOutlastsTheProcess(t *testing.T) {
+	docs := memoryStore()
+	f := New(config.Flow{Mode: config.FlowAsk}, nil)
+	before := NewSession(docs, "session", "s1", true, false)
+	for i := range 20 {
+		l := Label{Untrusted: true, Confidentiality: []string{fmt.Sprintf("name-%d-%s", i, strings.Repeat("x", 24))}, Sources: []string{fmt.Sprintf("server:tool-%d-%s", i, strings.Repeat("y", 60))}}
+		f.Read(t.Context(), before, l, quotes)
+	}
+	after := NewSession(docs, "session", "s1", false, false)
+	if l := after.Label(t.Context()); !l.Untrusted || len(l.Confidentiality) == 0 {
+		t.Errorf("the label after the restart: %+v", l)
+	}
+	for doc, err := range docs.List(t.Context(), store.FlowKeys) {
+		if err != nil || len(doc.Value) > 2<<10 {
+			t.Errorf("the document has %d bytes (%v)", len(doc.Value), err)
+		}
+	}
+	// Two nodes of a cluster share the label of a principal.
+	here, there := NewSession(docs, "principal", "ann", false, true), NewSession(docs, "principal", "ann", false, true)
+	there.Label(t.Context())
+	f.Read(t.Context(), here, Label{Untrusted: true, Sources: []string{"mail:read"}}, nil)
+	if !there.Label(t.Context()).Untrusted {
+		t.Error("the other node does not know the label")
+	}
+}
+
+// A document that cannot be read says that the session has read something untrusted.
+func TestUnreadableLabelIsUntrusted(t *testing.T) {
+	docs := memoryStore()
+	s := NewSession(docs, "session", "s1", false, false)
+	if _, err := docs.Set(t.Context(), s.key(), []byte("{"), 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	if !s.Label(t.Context()).Untrusted {
+		t.Error("a document that is no JSON makes a trusted session")
+	}
+	if err := s.Clear(t.Context()); err != nil || s.Label(t.Context()).Untrusted {
+		t.Errorf("after Clear: %+v (%v)", s.Label(t.Context()), err)
+	}
+	for mark, want := range map[string]bool{"": true, "x": true, Label{Sources: []string{"a"}}.Mark(): false, Label{Untrusted: true}.Mark(): true} {
+		if Marked(mark).Untrusted != want {
+			t.Errorf("the mark %q is untrusted: %v", mark, !want)
+		}
+	}
+}
+
+func TestJoin(t *testing.T) {
+	a := Label{Confidentiality: []string{"b", "d"}, Sources: []string{"x"}}
+	b := Label{Untrusted: true, Confidentiality: []string{"a", "b"}, Sources: []string{"x", "y"}}
+	got := a.Join(b)
+	if !got.Untrusted || !slices.Equal(got.Confidentiality, []string{"a", "b", "d"}) || !slices.Equal(got.Sources, []string{"x", "y"}) {
+		t.Errorf("%+v", got)
+	}
+	if len(a.Confidentiality) != 2 || len(b.Sources) != 2 {
+		t.Errorf("Join has changed %+v or %+v", a, b)
+	}
+	if !slices.Equal(got.Names(), []string{"untrusted", "confidential:a", "confidential:b", "confidential:d"}) {
+		t.Errorf("%q", got.Names())
+	}
+	for i := range 20 {
+		got = got.Join(Label{Confidentiality: []string{fmt.Sprint("n", i)}, Sources: []string{fmt.Sprint("s", i)}})
+	}
+	if len(got.Confidentiality) > maxNames || len(got.Sources) > maxSources || !slices.Contains(got.Confidentiality, allNames) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A value counts as a word of a text, and not where it is a part of another word.
+func TestStands(t *testing.T) {
+	for _, tt := range []struct {
+		in, value string
+		want      bool
+	}{
+		{"send 900 to IBAN-9", "900", true}, {"send 9001", "900", false}, {"send 1900 and 900.", "900", true},
+		{"mail a@b.com, now", "a@b.com", true}, {"xa@b.com", "a@b.com", false}, {"anything", "", false}, {"Zürich", "rich", false}, {"(x)", "(", true},
+	} {
+		if stands(tt.in, tt.value) != tt.want {
+			t.Errorf("%q in %q: %v", tt.value, tt.in, !tt.want)
+		}
+	}
+}
+
+// The trusted values of a program are those that stand in it as literals.
+func TestLiteralsOfAProgram(t *testing.T) {
+	f := New(config.Flow{Mode: config.FlowAsk}, nil)
+	s := NewSession(memoryStore(), "session", "s1", true, false)
+	p := f.NewProgram(t.Context(), s, "const a = \"one\\n\", b = 'it\\'s', n = 12.50, x1 = -3; // \"comment\"\n/* 'no' */ f(`to ${n} of ${g('in')} end`, `plain`, 1_000)", json.RawMessage(`{"k":["v",7]}`), false)
+	for _, value := range []string{"one\n", "it's", "12.5", "-3", "in", "plain", "1000", "v", "7", "to 12.5 of in end"} {
+		if !p.trusts(value) {
+			t.Errorf("%q is not trusted", value)
+		}
+	}
+	for _, value := range []string{"comment", "no", "k", "1", "to 12.5 of out end", "to 12.5 of in end and more", "const"} {
+		if p.trusts(value) {
+			t.Errorf("%q is trusted", value)
+		}
+	}
+	if p.late || p.Label().Untrusted {
+		t.Error("a program of a clean session is late")
+	}
+	f.Read(t.Context(), s, Label{Untrusted: true, Sources: []string{"web:get"}}, nil)
+	if p = f.NewProgram(t.Context(), s, "1", nil, false); !p.late {
+		t.Error("a program of a tainted session is a plan")
+	}
+}
+
+// The first rule that matches gives the label, and makes a sink.
+func TestRules(t *testing.T) {
+	f := New(config.Flow{Mode: config.FlowAsk,
+		Label: []config.FlowLabel{{Tool: "files:*", Integrity: trusted, Confidentiality: []string{"b", "a", "b"}}, {Namespace: "web", Integrity: untrusted}},
+		Sinks: []config.FlowSink{{Tool: "files:read", Kind: config.SinkNone}, {Tool: "*:send", Kind: config.SinkEgress}},
+	}, nil)
+	entry := func(id string, open bool) *catalog.Entry {
+		namespace, name, _ := strings.Cut(id, ":")
+		return &catalog.Entry{ID: id, Namespace: namespace, RawName: name, OpenWorld: open, InputSchema: json.RawMessage("{}")}
+	}
+	for _, tt := range []struct {
+		id               string
+		open             bool
+		label, why, sink string
+	}{
+		{"files:read", true, "confidential:a confidential:b", "flow.label[0]", ""},
+		{"web:get", true, "untrusted", "flow.label[1]", config.SinkEgress},
+		{"web:get", false, "untrusted", "flow.label[1]", ""},
+		{"mail:send", false, "untrusted", "default", config.SinkEgress},
+		{"mail:draft", true, "untrusted", "hint: open-world", config.SinkEgress},
+	} {
+		e := entry(tt.id, tt.open)
+		l, why := f.Why(e)
+		kind := ""
+		if sink, _ := f.Sink(e); sink != nil {
+			kind = sink.Kind
+		}
+		if got := strings.Join(l.Names(), " "); got != tt.label || why != tt.why || kind != tt.sink {
+			t.Errorf("%s: label %q by %s, sink %q", tt.id, got, why, kind)
+		}
+	}
+	if New(config.Flow{Mode: config.FlowOff}, nil) != nil || (*Flow)(nil).Decides() || !(*Flow)(nil).Of(entry("a:b", true)).Zero() {
+		t.Error("a flow that is off has labels")
+	}
+}
+
+// What may leave, and whether rows in the arguments count.
+func TestJudge(t *testing.T) {
+	f := New(config.Flow{Mode: config.FlowAsk, Known: []string{"*@example.com"}, Sinks: []config.FlowSink{{Tool: "send", Kind: config.SinkEgress, Labels: []string{"hr"}, Sensitive: []string{"to"}, TrustedArgs: true}}}, nil)
+	send := &catalog.Entry{ID: "mail:send", RawName: "send"}
+	for _, tt := range []struct {
+		name          string
+		read, carried Label
+		args          string
+		want          Action
+	}{
+		{"nothing read", Label{}, Label{}, `{"to":"x"}`, Run},
+		{"listed", Label{Confidentiality: []string{"hr"}}, Label{}, `{"to":"x"}`, Run},
+		{"not listed", Label{Confidentiality: []string{"hr", "law"}}, Label{}, `{"to":"x"}`, Refuse},
+		{"rows that are not listed", Label{}, Label{Confidentiality: []string{"law"}}, `{"to":"x"}`, Refuse},
+		{"untrusted rows", Label{}, Label{Untrusted: true}, `{"to":"x"}`, Ask},
+		{"untrusted text that is not there to compare", Label{Untrusted: true}, Label{}, `{"to":"x"}`, Ask},
+		{"a known recipient", Label{Untrusted: true}, Label{}, `{"to":["a@example.com"],"text":"y"}`, Run},
+		{"no sensitive argument", Label{Untrusted: true}, Label{}, `{"text":"y","flag":true}`, Run},
+		{"arguments that are no JSON", Label{Untrusted: true}, Label{}, `{"to":`, Run},
+	} {
+		s := NewSession(memoryStore(), "session", "s1", true, false)
+		f.Read(t.Context(), s, tt.read, nil)
+		v := f.Judge(t.Context(), s, Call{Entry: send, Args: json.RawMessage(tt.args), Carried: tt.carried})
+		if v.Action != tt.want || (v.Reason == "") != (tt.want == Run) {
+			t.Errorf("%s: %d, %q", tt.name, v.Action, v.Reason)
+		}
+	}
+}
+
+func BenchmarkJudge(b *testing.B) {
+	f := New(config.Flow{Mode: config.FlowObserve}, nil)
+	e := &catalog.Entry{ID: "mail:read", RawName: "read", ReadOnly: true}
+	s := NewSession(memoryStore(), "session", "s1", true, false)
+	result := json.RawMessage(`{"content":[{"type":"text","text":"hello"}]}`)
+	for b.Loop() {
+		f.Observe(b.Context(), s, Call{Entry: e})
+		f.Read(b.Context(), s, f.Of(e), func() json.RawMessage { return result })
+	}
+}
