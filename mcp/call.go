@@ -180,8 +180,12 @@ func (c *Conn) Call(ctx context.Context, method string, params json.RawMessage, 
 		cl.held.Wait()
 		cl.finish()
 	}()
-	o, moved := outgoingOf(ctx, msg, int64(len(msg)))
-	size -= moved
+	o := outgoing{msg: msg}
+	if c.opts.Copies == 0 { // else the other side is in this process, and holds the message after it is written
+		var moved int64
+		o, moved = outgoingOf(ctx, msg, int64(len(msg)))
+		size -= moved
+	}
 	if err := c.send(ctx, o); err != nil {
 		return nil, err
 	}
