@@ -265,8 +265,8 @@ func TestProgramsArePlans(t *testing.T) {
 	}
 }
 
-// With trusted_args, a single call asks only where a sensitive argument stands in untrusted text. A call that uses
-// known values passes, whoever had the idea.
+// With trusted_args, a single call asks only where a sensitive argument stands in untrusted text. A call with known
+// values passes, even if untrusted text asked for it.
 func TestTrustedArgsOfASingleCall(t *testing.T) {
 	h, sent := bank(t, config.Flow{Sinks: []config.FlowSink{{Tool: "pay", Kind: config.SinkEffect, Sensitive: []string{"to"}, TrustedArgs: true}}}, Options{})
 	h.bankCall(t, "letter", nil, no)

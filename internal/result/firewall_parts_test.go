@@ -68,7 +68,7 @@ func TestShapeCountsJoints(t *testing.T) {
 	}
 }
 
-// TestExampleOfCSV: the first example beside a held CSV is a selector of type table with its columns, and it works.
+// TestExampleOfCSV: the first example for a held CSV selects a table by its columns, and it works.
 func TestExampleOfCSV(t *testing.T) {
 	var rows strings.Builder
 	rows.WriteString("sku,left\n")

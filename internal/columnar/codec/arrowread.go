@@ -363,7 +363,7 @@ type batches struct {
 	row    []byte
 }
 
-// begin reads the schema.
+// begin starts a reading with the schema.
 func (b *batches) begin(schema *arrow.Schema) {
 	for _, f := range schema.Fields() {
 		value, _ := f.Metadata.GetValue(columnar.Encoding)

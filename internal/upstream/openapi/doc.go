@@ -6,7 +6,7 @@
 //	tools/call ──▶ arguments ▶ path, query, headers, cookies, body ──▶ the API at Options.Base
 //	result     ◀── JSON, text, image, blob; 4xx and 5xx are errors of the tool ◀──┘
 //
-// Requests go to Options.Base alone: the servers that a document names are not asked, so a document cannot lead
-// requests, and the credentials on them, to another host. It knows no configuration and no credentials; those come
+// Requests go only to Options.Base, never to the servers that a document names. So a document cannot lead requests,
+// and the credentials on them, to another host. It knows no configuration and no credentials; those come
 // with Options.Header and Options.Wrap.
 package openapi

@@ -193,7 +193,7 @@ func settable(fixed http.Header, in, name string) bool {
 	return false
 }
 
-// parameters returns the parameters of an operation, with those of its path that it does not replace.
+// parameters returns the parameters of an operation. It has the parameters of its path as well, unless it replaces them.
 func (d *document) parameters(item, op node) (all []node) {
 	seen := map[string]bool{}
 	for _, each := range []node{op, item} {
