@@ -49,6 +49,14 @@ async function place(uid) {
   return { home, root, bin };
 }
 
+// prepare does what a server of this list would do at its first call, and a sandbox refuses: mcp-server-fetch installs packages
+// of npm into its own folder.
+async function prepare() {
+  const { output } = await run('readabilipy', join(work, 'pythonservers', 'bin', 'python'), ['-c', 'import os, importlib.util as u; print(os.path.dirname(u.find_spec("readabilipy").origin))']);
+  const folder = join(output.trim(), 'javascript');
+  if (!existsSync(join(folder, 'node_modules'))) await run('readabilipy-npm', 'npm', ['install', '--no-audit', '--no-fund'], { cwd: folder });
+}
+
 // weirAs is weir as another user.
 const weirAs = (uid, weir, args) => (uid === process.getuid() ? [weir, args] : ['setpriv', ['--reuid', `${uid}`, '--regid', `${uid}`, '--clear-groups', weir, ...args]]);
 
@@ -88,6 +96,7 @@ await main(async ({ weir }) => {
   if (!weir) throw new Wrong('--weir names the program');
   const report = new Report('twelve servers in sandboxes');
   await Promise.all([npmPackages(), pythonServers()]);
+  await prepare();
   const server = createServer((_, response) => response.end('<html><body>a page with words</body></html>'));
   await new Promise((done) => server.listen(0, '127.0.0.1', done));
   const page = `http://127.0.0.1:${server.address().port}/`;
