@@ -157,7 +157,7 @@ async function together(report, browser, weir) {
     await tabTo(page, 'Drain');
     await press(page, 'Enter');
     await shows(page, 'weir-2 drains: 1 call to end.');
-    expect(await page.run(() => document.activeElement.matches('[role=status]')), 'the focus is lost');
+    await until(page, 'the focus on what is told', () => document.activeElement.matches('[role=status]'));
     expectEqual(await violations(page), [], 'a node that drains');
     slow.release();
     expect((await call).includes('released'), 'the call was not ended');
