@@ -191,6 +191,28 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// Finding the text in a large result costs more than the rest of a call, so it is asked for only where it is kept.
+func TestTextIsReadWhereItIsKept(t *testing.T) {
+	e := &catalog.Entry{ID: "mail:read", RawName: "read", ReadOnly: true}
+	for mode, want := range map[config.FlowMode]int{config.FlowObserve: 1, config.FlowAsk: 3} {
+		f := New(config.Flow{Mode: mode}, nil)
+		s := NewSession(memoryStore(), "session", "s1", true, false)
+		asked := 0
+		for range 3 {
+			f.Read(t.Context(), s, f.Of(e), func() json.RawMessage {
+				asked++
+				return json.RawMessage(`{"content":[{"type":"text","text":"hello"}]}`)
+			})
+		}
+		if asked != want {
+			t.Errorf("%s: asked for the text %d times, want %d", mode, asked, want)
+		}
+		if got := s.state(t.Context(), false); len(got.Read) != 1 || got.Read[0].Head != "hello" {
+			t.Errorf("%s: sources %v, want the first text once", mode, got.Read)
+		}
+	}
+}
+
 func BenchmarkJudge(b *testing.B) {
 	f := New(config.Flow{Mode: config.FlowObserve}, nil)
 	e := &catalog.Entry{ID: "mail:read", RawName: "read", ReadOnly: true}

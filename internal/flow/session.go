@@ -108,10 +108,8 @@ func (f *Flow) Read(ctx context.Context, s *Session, l Label, shownText func() j
 	}
 	s.lock()
 	defer s.mu.Unlock()
-	if l.Untrusted && shownText != nil && (f.Decides() || len(s.now.Read) < maxSources) {
-		s.note(l, textsOf(shownText()), f.Decides())
-	} else if l.Untrusted {
-		s.note(l, nil, false)
+	if l.Untrusted {
+		s.note(l, shownText, f.Decides())
 	}
 	s.now.Label = s.now.Label.Join(l)
 	if f.Decides() {
@@ -119,12 +117,18 @@ func (f *Flow) Read(ctx context.Context, s *Session, l Label, shownText func() j
 	}
 }
 
-// note adds a text to the sources and the texts of the session. The caller holds mu.
-func (s *Session) note(l Label, texts []string, remember bool) {
+// note adds a text to the sources and the texts of the session. It asks for the text only where it is
+// kept, since finding it in a large result costs more than the rest of a call. The caller holds mu.
+func (s *Session) note(l Label, shownText func() json.RawMessage, remember bool) {
 	tool := strings.Join(l.Sources, ", ")
 	known := len(s.now.Read) >= maxSources
 	for _, one := range s.now.Read {
 		known = known || one.Tool == text.Cut(tool, maxTool)
+	}
+	remember = remember && shownText != nil
+	var texts []string
+	if shownText != nil && (remember || !known) {
+		texts = textsOf(shownText())
 	}
 	if !known {
 		one := source{Tool: text.Cut(tool, maxTool), At: time.Now().UTC().Truncate(time.Second)}

@@ -1,7 +1,6 @@
 package tables
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -31,7 +30,7 @@ func fillBody(ctx context.Context, c *dispatch.Call) error {
 // that the call had mode sync.
 func (d *division) hideBodies(ctx context.Context, asked bool, raw json.RawMessage) (json.RawMessage, error) {
 	c := d.call
-	if len(raw) > memory.Free && bytes.Contains(raw, []byte("abstract")) && bytes.Contains(raw, []byte("body")) {
+	if len(raw) > memory.Free && rawjson.Contains(raw, "abstract") && rawjson.Contains(raw, "body") {
 		n, err := memory.TakeShare(ctx, tableCost*int64(len(raw)))
 		if err != nil {
 			return nil, d.keepError(ctx, err)

@@ -15,8 +15,11 @@ type Change struct {
 // Parts are bytes that follow each other.
 type Parts [][]byte
 
-// WriteParts writes the parts to w.
+// WriteParts writes the parts to w, whose method Grow hears of their length first, if it has one.
 func (p Parts) WriteParts(w io.Writer) error {
+	if g, ok := w.(interface{ Grow(n int) }); ok {
+		g.Grow(p.Len())
+	}
 	for _, part := range p {
 		if _, err := w.Write(part); err != nil {
 			return err

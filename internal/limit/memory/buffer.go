@@ -71,6 +71,14 @@ func (b *Buffer) append(p []byte) (int, error) {
 	return len(p), b.flush()
 }
 
+// Grow makes room for n more bytes at once, up to the amount that a Buffer allocates ahead; a failure is the error
+// of the next Write. Without it a message of several parts is copied as it grows.
+func (b *Buffer) Grow(n int) {
+	if b.err == nil && b.file == nil && n <= aheadBytes && b.size+int64(n) <= b.limit {
+		b.err = b.room(n, 0)
+	}
+}
+
 // Fill reads all of r. expect is the announced number of bytes; -1 is unknown. Memory grows with
 // the received bytes, not with the announced number. It returns the errors of r and of Write.
 func (b *Buffer) Fill(r io.Reader, expect int64) error {

@@ -96,6 +96,25 @@ func TestBufferWrite(t *testing.T) {
 	want(t, p, Usage{})
 }
 
+func TestBufferGrow(t *testing.T) {
+	b := (*Account)(nil).NewBuffer(t.Context(), 1<<20)
+	b.Grow(300_000)
+	first := cap(b.mem)
+	for range 3 {
+		if _, err := b.Write(make([]byte, 100_000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if first < 300_000 || cap(b.mem) != first {
+		t.Errorf("room for %d bytes, then for %d: the message was copied as it grew", first, cap(b.mem))
+	}
+	b.Grow(2 << 20) // more than the limit is no error before it is written
+	if _, err := b.Write([]byte("x")); err != nil || b.Len() != 300_001 {
+		t.Errorf("%d bytes, %v", b.Len(), err)
+	}
+	b.Drop()
+}
+
 func TestBufferErrors(t *testing.T) {
 	broken := errors.New("broken")
 	many := bytes.NewReader(pattern(4 * mb))
