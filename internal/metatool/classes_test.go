@@ -68,6 +68,9 @@ func TestHiddenOnEverySurface(t *testing.T) {
 			} {
 				seen, _ := h.AskAs(t.Context(), calltest.SRE, request[0], request[1])
 				raw, err := h.AskAs(t.Context(), calltest.Dev, request[0], request[1])
+				if request[0] == "tools/list" && strings.Contains(string(raw), "vault") {
+					t.Errorf("%v: the list names a server of hidden tools: %s", mode, raw)
+				}
 				if text := string(raw) + fmt.Sprint(err); strings.Contains(text, "secret_") || strings.Contains(text, "secret://") || strings.Contains(text, `vault:secret_read`) || strings.Contains(text, "secret things") {
 					t.Errorf("%v %s %s tells of what is hidden: %s", mode, request[0], request[1], text)
 				}

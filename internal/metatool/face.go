@@ -2,6 +2,7 @@ package metatool
 
 import (
 	"context"
+	"strings"
 
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
@@ -146,9 +147,15 @@ func (g *Gateway) Instructions(ctx context.Context) string {
 	case ModePlain:
 		return "The tools of several servers, each named server__tool. Read more of a long result with tool_view."
 	case ModeAuto:
-		return "The tools of several servers. Where they are few, each is listed as server__tool. Where they are many, find one with tool_browse (in English: verb, object, product) and run it with tool_execute. Read more of a long result with tool_view."
+		return g.naming(ctx, "The tools of several servers. Where they are few, each is listed as server__tool. Where they are many, find one with tool_browse (in English: verb, object, product) and run it with tool_execute. Read more of a long result with tool_view.")
 	}
-	return "Many tools of many servers are behind these: find one with tool_browse (in English: verb, object, product), run it with tool_execute, read more of a long result with tool_view."
+	return g.naming(ctx, "Many tools of many servers are behind these: find one with tool_browse (in English: verb, object, product), run it with tool_execute, read more of a long result with tool_view.")
+}
+
+// naming adds to a text which servers there are for the caller.
+func (g *Gateway) naming(ctx context.Context, told string) string {
+	list := g.viewed(viewerOf(ctx)).faces.of[ModeGateway].lists.gateway()
+	return strings.TrimSuffix(told+" "+list.behind, " ")
 }
 
 // cursorOf returns the cursor of a request for a list, "" where there is none.

@@ -285,7 +285,7 @@ func (g *Gateway) face(mode Mode, kept *dispatch.Cache) *face {
 	if mode == ModeProxy || mode == ModeGateway && g.opts.ExposeHydrate {
 		add(ToolHydrate, dispatch.Sender{Names: []string{"hydrate"}, Send: g.hydrate}, find.step(find.defined), g.admit())
 	}
-	f := &face{lists: lists, meta: newMetaTable(tools, holdsBack), programs: programs}
+	f := &face{lists: lists, meta: &metaTable{tools: tools, holdsBack: holdsBack}, programs: programs}
 	lists.meta = f.meta
 	direct := slices.Concat([]dispatch.Step{g.accounts.step()}, dispatch.Shows(g.opts.Flow), []dispatch.Step{g.answer(), find.step(find.direct)})
 	switch mode {
@@ -414,7 +414,7 @@ func (g *Gateway) serve(ctx context.Context, r *mcp.Request) (json.RawMessage, e
 }
 
 // metaTTL is how long a client may cache the list of meta-tools. The list changes only with the
-// configuration.
+// names of the servers, which are those that exist for the caller.
 const metaTTL = 300_000 // milliseconds
 
 func (g *Gateway) listTools(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
@@ -451,7 +451,7 @@ func (g *Gateway) listTools(ctx context.Context, r *mcp.Request) (json.RawMessag
 	case r.Modern() && g.faces.modeOf(by) != ModeGateway:
 		return mcp.Cacheable(page, 0, "private"), nil
 	case r.Modern():
-		return mcp.Cacheable(page, metaTTL, "public"), nil
+		return mcp.Cacheable(page, metaTTL, "private"), nil
 	}
 	return page, nil
 }

@@ -109,16 +109,7 @@ var metaTools = []struct{ name, definition, example string }{
 // metaTable holds the meta-tools that one gateway serves.
 type metaTable struct {
 	tools     map[string]*dispatch.Pipeline
-	holdsBack bool               // the firewall is on, so tool_view is served
-	lists     [4]json.RawMessage // tools/list results of gateway mode; see list
-}
-
-func newMetaTable(tools map[string]*dispatch.Pipeline, holdsBack bool) *metaTable {
-	t := &metaTable{tools: tools, holdsBack: holdsBack}
-	for i := range t.lists {
-		t.lists[i] = slices.Clip(append(append([]byte(`{"tools":[`), t.definitions(i&1 != 0, i&2 != 0)...), `]}`...))
-	}
-	return t
+	holdsBack bool // the firewall is on, so tool_view is served
 }
 
 // find returns the meta-tool of a name. It returns nil if the gateway does not serve the name, or
@@ -142,33 +133,24 @@ func (t *metaTable) shows(name string, resources, prompts bool) bool {
 }
 
 // definitions returns the definitions of the meta-tools that are served while upstreams offer
-// resources or prompts, separated by commas. Their order never changes.
-func (t *metaTable) definitions(resources, prompts bool) []byte {
+// resources or prompts, separated by commas. Their order never changes. behind, if not "", is what
+// tool_browse says of the servers.
+func (t *metaTable) definitions(resources, prompts bool, behind string) []byte {
 	var out []byte
 	for _, m := range metaTools {
 		if !t.shows(m.name, resources, prompts) {
 			continue
 		}
 		definition := m.definition
-		if m.name == ToolExecute && !t.holdsBack {
+		switch {
+		case m.name == ToolExecute && !t.holdsBack:
 			definition = executeRawTool
+		case m.name == ToolBrowse:
+			definition = withBehind(definition, behind)
 		}
 		out = result.AppendBlock(out, []byte(definition))
 	}
 	return out
-}
-
-// list returns the tools/list result of gateway mode. It depends only on which primitives the
-// upstreams offer.
-func (t *metaTable) list(s *Snapshot) json.RawMessage {
-	i := 0
-	if s.hasResources() {
-		i |= 1
-	}
-	if s.hasPrompts() {
-		i |= 2
-	}
-	return t.lists[i]
 }
 
 // names lists the meta-tools that are served over a snapshot.

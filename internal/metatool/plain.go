@@ -90,7 +90,7 @@ func (l *listing) plain() *plainList {
 	}
 	names := l.naming()
 	list := &plainList{of: names.of}
-	out := append([]byte(`{"tools":[`), l.meta.definitions(s.hasResources(), s.hasPrompts())...)
+	out := append([]byte(`{"tools":[`), l.meta.definitions(s.hasResources(), s.hasPrompts(), "")...)
 	for _, e := range toolsOf(names.of) {
 		if out[len(out)-1] != '[' {
 			out = append(out, ',')

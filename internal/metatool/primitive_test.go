@@ -61,7 +61,7 @@ func TestPrimitiveVerbs(t *testing.T) {
 		t.Errorf("proxy mode: %s", got)
 	}
 	h, _ = library(t, Options{})
-	four := token.Count(string(h.g.faces.of[ModeGateway].meta.definitions(true, true))) - token.Count(string(h.g.faces.of[ModeGateway].meta.definitions(false, false)))
+	four := token.Count(string(h.g.faces.of[ModeGateway].meta.definitions(true, true, ""))) - token.Count(string(h.g.faces.of[ModeGateway].meta.definitions(false, false, "")))
 	if four > 520 {
 		t.Errorf("the definitions of four verbs cost %d tokens", four)
 	}

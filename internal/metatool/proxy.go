@@ -63,7 +63,8 @@ type listing struct {
 	plained atomic.Pointer[plainList]
 	costs   atomic.Pointer[cost]
 	proxied atomic.Pointer[proxyList] // of the newest snapshot seen
-	tagged  atomic.Pointer[listTags]  // likewise
+	gated   atomic.Pointer[gatewayList]
+	tagged  atomic.Pointer[listTags] // likewise
 }
 
 // with returns a listing of all entries that may exist for callers with lists of their own.
@@ -81,7 +82,8 @@ func (l *listing) tools(s *Snapshot) (*catalog.Catalog, json.RawMessage) {
 		list := l.plain()
 		return list.of, list.all
 	}
-	return s.Catalog, l.meta.list(s)
+	list := l.gateway()
+	return list.of, list.result
 }
 
 // proxy returns the list of proxy mode for the current snapshot.
@@ -92,7 +94,7 @@ func (l *listing) proxy() *proxyList {
 		return list
 	}
 	list := &proxyList{of: c, ids: map[string]string{}}
-	out := append([]byte(`{"tools":[`), l.meta.definitions(s.hasResources(), s.hasPrompts())...)
+	out := append([]byte(`{"tools":[`), l.meta.definitions(s.hasResources(), s.hasPrompts(), "")...)
 	write := l.names.write
 	if l.names == NamePlain {
 		given := l.assign(c)
