@@ -93,7 +93,7 @@ mcpServers:
 		t.Errorf("only good: %+v", only)
 	}
 	for thing, list := range only { // the line of the sandboxes names the servers that were asked for, and no other
-		if thing != "server good" && (thing != "sandboxes" || len(list) != 1 || !strings.HasSuffix(list[0].Text, "run as you: good; sandbox: auto confines them")) {
+		if thing != "server good" && (thing != "sandboxes" || len(list) != 1 || !strings.HasSuffix(list[0].Text, "good: as you, without a sandbox; sandbox: auto confines it")) {
 			t.Errorf("only good: %s: %+v", thing, list)
 		}
 	}

@@ -30,11 +30,10 @@ func sandboxCommand(l *learning) *cobra.Command {
 
 // sandboxesOf returns the way in which this machine confines programs, "none" without one, and what it leaves open.
 func sandboxesOf(environ []string) (way string, open []string) {
-	way, open, err := confined.New(confined.Options{Environ: environ}).Describe(&config.Server{})
-	if err != nil {
-		return "none", nil
-	}
-	return way, open
+	var s config.Server
+	s.Sandbox.Mode = "auto"
+	c := confined.New(confined.Options{Environ: environ}).Describe(&s)
+	return c.Way, c.Open
 }
 
 // learning is a run of weir sandbox learn: a gateway that learns what one server needs.

@@ -6,9 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/upstream/confined"
 )
 
 // TestTryAsksAndPrintsTheCall tries a tool of a server at a terminal.
@@ -61,8 +58,8 @@ func TestInitAsks(t *testing.T) {
 
 // confinesHere reports whether this machine confines programs.
 func confinesHere() bool {
-	way, _, err := confined.New(confined.Options{Environ: os.Environ()}).Describe(&config.Server{})
-	return err == nil && way != "none"
+	way, _ := sandboxesOf(os.Environ())
+	return way != "none"
 }
 
 // answerSandboxes answers which servers of weir init get a sandbox, where the machine has any.

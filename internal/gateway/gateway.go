@@ -242,7 +242,7 @@ func (g *Gateway) connect(c *config.Config, judge *policy.Judge, kept *registry.
 		Marks: o.Lineage.Variable(), Instances: o.Lineage.Instances(),
 		ListsChanged: func(principal, _ string) { state.ListsChanged(principal) },
 		Conceal:      g.secrets.Listing, Judge: g.Definitions.Judge, States: bridge.NewMarks(states(o.Store)), Places: g.placement.Programs.ForManager(),
-		Redact: g.secrets.Clean, Hold: g.secrets.Tokens().Hold, Confine: confined.New(confined.Options{Environ: o.Environ, Reached: g.Auditor.Reached, Lesson: o.Lesson, Logger: log}).Confine, Log: g.Operator.Log, StopGrace: StopGrace, Memory: g.Data.Memory, Starting: startsAtOnce,
+		Redact: g.secrets.Clean, Hold: g.secrets.Tokens().Hold, Confine: g.Operator.Sandboxes.Confine, Log: g.Operator.Log, StopGrace: StopGrace, Memory: g.Data.Memory, Starting: startsAtOnce,
 	})
 	for _, needs := range []**upstream.Manager{&g.Catalog.manager, &g.Views.manager, &g.Operator.manager} {
 		*needs = g.manager // which was made of them

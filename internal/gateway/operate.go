@@ -12,6 +12,7 @@ import (
 	"github.com/weir-mcp/weir/internal/policy/approval"
 	"github.com/weir-mcp/weir/internal/policy/definitions"
 	"github.com/weir-mcp/weir/internal/upstream"
+	"github.com/weir-mcp/weir/internal/upstream/confined"
 )
 
 // An Operator is what a person who operates the gateway may do with it. Its fields never change, except Reloads.
@@ -20,6 +21,8 @@ type Operator struct {
 	Key identity.Secret
 	// Log has what the servers write to standard error.
 	Log *serverlog.Book
+	// Sandboxes confines the programs of servers.
+	Sandboxes *confined.Programs
 	// Approvals has the calls that wait for a yes.
 	Approvals *approval.Room
 	// Elsewhere has the calls that wait for a yes at other nodes.
@@ -34,6 +37,7 @@ type Operator struct {
 
 func newOperator(g *Gateway) *Operator {
 	o := &Operator{Key: g.opts.OperatorKey, Log: serverlog.New(serverlog.Options{Redact: g.secrets.Clean}), config: g.config.Load, definitions: g.Definitions}
+	o.Sandboxes = confined.New(confined.Options{Environ: g.opts.Environ, Reached: g.Auditor.Reached, Lesson: g.opts.Lesson, Logger: g.opts.Logger})
 	o.Approvals = approval.New(approval.Options{Open: o.possible, Logger: g.opts.Logger})
 	o.Elsewhere = policy.NewRemoteApprovals(g.Store.Node(), o.Approvals, g.opts.Logger)
 	return o
@@ -70,6 +74,16 @@ func (o *Operator) Servers() []UpstreamHealth {
 		all = append(all, h.Upstreams[s.Name])
 	}
 	return all
+}
+
+// Sandbox says how the program of a server is confined. ok is false for a server whose program the gateway does not start.
+func (o *Operator) Sandbox(name string) (c confined.Confinement, ok bool) {
+	for _, s := range o.config().Servers {
+		if s.Name == name && s.Command != "" {
+			return o.Sandboxes.Describe(s), true
+		}
+	}
+	return c, false
 }
 
 // Edited waits until the gateway uses the configuration with a sum, or refuses one, and then until the

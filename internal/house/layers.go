@@ -219,6 +219,7 @@ var places = []place{
 	{"internal/testkit/clustertest", ground, nil, "clusters of weir processes and what breaks them, for tests only; knows a weir by its command line"},
 	{"internal/testkit/linearity", ground, nil, "judges what clients of a cluster saw, for tests only; knows no node and no store"},
 	{"internal/testkit/proctest", ground, nil, "processes on every system, for tests only"},
+	{"internal/testkit/podmantest", ground, nil, "containers of the executable of a test, for tests only"},
 	{"internal/testkit/natstest", ground, []string{"internal/testkit/proctest"}, "NATS servers, for tests only"},
 	{"internal/testkit/wsbench", ground, nil, "what WebSocket servers are measured against, for tests only"},
 	{"internal/testkit/fakemcp", ground, nil, "a server that misbehaves on demand, for tests only; shares no code with what it tests"},
@@ -230,7 +231,7 @@ var places = []place{
 }
 
 // testOnly are packages that no product code imports.
-var testOnly = []string{"internal/house", "internal/testkit/leak", "internal/testkit/calltest", "internal/testkit/metatooltest", "internal/testkit/gatewaytest", "internal/testkit/clustertest", "internal/testkit/simulation", "internal/testkit/linearity", "internal/testkit/memnet", "internal/testkit/proctest", "internal/testkit/natstest", "internal/testkit/wsbench", "internal/testkit/fakemcp", "internal/testkit/fakeidp", "internal/testkit/oauthtest", "internal/testkit/tracetest", "internal/testkit/storetest"}
+var testOnly = []string{"internal/house", "internal/testkit/leak", "internal/testkit/calltest", "internal/testkit/metatooltest", "internal/testkit/gatewaytest", "internal/testkit/clustertest", "internal/testkit/simulation", "internal/testkit/linearity", "internal/testkit/memnet", "internal/testkit/proctest", "internal/testkit/natstest", "internal/testkit/podmantest", "internal/testkit/wsbench", "internal/testkit/fakemcp", "internal/testkit/fakeidp", "internal/testkit/oauthtest", "internal/testkit/tracetest", "internal/testkit/storetest"}
 
 // isTestOnly reports whether a package is, or is below, one of testOnly.
 func isTestOnly(path string) bool {

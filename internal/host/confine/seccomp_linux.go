@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +21,13 @@ var refused = []uint32{
 	unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_SYSLOG,
 	unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD, unix.SYS_CLOCK_SETTIME, unix.SYS_SETTIMEOFDAY, unix.SYS_ADJTIMEX,
 	unix.SYS_IO_URING_SETUP, // it would make calls that no filter sees; programs go on without it
+}
+
+// refusedUnboxed are system calls that reach memory, queues and semaphores which other processes share by name. In namespaces
+// of its own a program finds only its own ones.
+var refusedUnboxed = []uint32{
+	unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SEMCTL,
+	unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL, unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,
 }
 
 // Offsets in struct seccomp_data.
@@ -54,7 +62,11 @@ func filter(w Walls) error {
 		const x32 = 0x40000000 // numbers from here on are of another ABI
 		code = append(code, jump(unix.BPF_JGE, x32, 0, 1), refuse)
 	}
-	for _, call := range refused {
+	calls := refused
+	if !w.Boxed {
+		calls = slices.Concat(refused, refusedUnboxed)
+	}
+	for _, call := range calls {
 		code = append(code, ifEqual(call, 0, 1), refuse)
 	}
 	families := []uint32{unix.AF_NETLINK} // the own addresses and routes are asked for there

@@ -69,7 +69,7 @@ func (m *Machine) Learn(p Program, lesson *Lesson) (*Confined, error) {
 	}
 	c.end = append(c.end, proxy.close)
 	lesson.begin(p, f)
-	c.Env = set(homeOf(c.Env, f), proxy.environment(proxy.port())...)
+	c.Env = set(homeOf(c.Program, f), proxy.environment(proxy.port())...)
 	self, err := confine.Self()
 	if err == nil {
 		socket := filepath.Join(dir, "watch")

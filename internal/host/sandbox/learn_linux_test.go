@@ -46,7 +46,7 @@ func TestLearn(t *testing.T) {
 	} {
 		p := sandbox.Program{
 			Name: "srv", Path: "/bin/sh", Args: []string{"-c", script + c.last},
-			Env: []string{"HOME=" + home, "PATH=/usr/bin:/bin:" + filepath.Dir(self(t)), factsVariable + "=||||||" + host},
+			Env: []string{"HOME=" + home, "PATH=/usr/bin:/bin:" + filepath.Dir(self(t)), facts{Host: host}.variable()},
 		}
 		_ = os.Remove(filepath.Join(home, "out", "new"))
 		m := sandbox.New(sandbox.Options{Lookup: lookup, State: filepath.Join(dir, "state")})

@@ -118,8 +118,11 @@ func (m *Machine) Abilities() []Ability {
 
 func (m *Machine) may(way Way) bool { return len(m.o.Ways) == 0 || slices.Contains(m.o.Ways, way) }
 
-// way returns the strongest way for a Spec.
-func (m *Machine) way(s Spec) (Way, error) {
+// way returns the strongest way for a program and its Spec.
+func (m *Machine) way(p Program, s Spec) (Way, error) {
+	if p.ownContainer() {
+		return Container, nil
+	}
 	if s.Image != "" {
 		if _, err := m.engine(); err != nil || !m.may(Container) {
 			return None, fmt.Errorf("sandbox.image needs a container engine: %w", cmp.Or(err, errors.New("containers are not used")))
@@ -152,20 +155,70 @@ func (c *Confined) End() {
 	c.end = nil
 }
 
-// Describe returns how a program would be confined, and what would stay open. It holds nothing.
-func (m *Machine) Describe(s Spec) (Way, []string, error) {
-	way, err := m.way(s)
+// A Description says how a program would be confined.
+type Description struct {
+	Way Way
+	// Read and Write are the files and folders that are left to it, in addition to the files of the system.
+	Read, Write []string
+	// Processes bounds its processes and threads; 0: nothing does.
+	Processes int
+	// Gaps are what stays open on this machine, for a person.
+	Gaps []string
+}
+
+// Describe returns how a program would be confined. The error says why it would not be started. Describe holds nothing.
+func (m *Machine) Describe(p Program, s Spec) (Description, error) {
+	way, gaps, err := m.choose(p, s)
+	d := Description{Way: way, Gaps: gaps}
+	if err != nil || way == None || p.ownContainer() {
+		return d, err
+	}
+	f, err := m.folders(p.Name)
+	if err != nil {
+		return d, err
+	}
+	w := f.walls(p, s)
+	if way == Container {
+		w.Read, w.Write = f.volumes(s)
+	}
+	common := func(path string) bool { return slices.Contains(system, path) || slices.Contains(devices, path) }
+	d.Read, d.Write = slices.DeleteFunc(w.Read, common), slices.DeleteFunc(w.Write, common)
+	if way == Container || os.Getuid() != 0 {
+		d.Processes = maxProcesses
+	}
+	return d, nil
+}
+
+// choose returns the way for a program and what it leaves open here. The error says that the program must not be started so.
+func (m *Machine) choose(p Program, s Spec) (Way, []string, error) {
+	way, err := m.way(p, s)
 	if err != nil {
 		return None, nil, err
 	}
-	return way, m.gaps(way, s), nil
+	gaps := m.gaps(way, p, s)
+	if s.Require && len(gaps) > 0 {
+		return way, gaps, fmt.Errorf("sandbox.require is set, and on this machine %s; %s, or take sandbox.require out", strings.Join(gaps, ", "), remedy())
+	}
+	return way, gaps, nil
+}
+
+// remedy is the next step of a person whose machine leaves something open.
+func remedy() string {
+	if runtime.GOOS == "linux" {
+		return "install bubblewrap, or set sandbox.image"
+	}
+	return "set sandbox.image"
 }
 
 // gaps returns what a way leaves open.
-func (m *Machine) gaps(way Way, s Spec) (all []string) {
+func (m *Machine) gaps(way Way, p Program, s Spec) (all []string) {
 	switch way {
 	case None:
 		return []string{"nothing is closed: " + m.without()}
+	case Container:
+		if p.ownContainer() && (s.Offline() || s.Memory > 0 || s.CPUs > 0) {
+			all = append(all, fmt.Sprintf("the network and the limits are as its arguments of %s run say, and not as sandbox says", filepath.Base(p.Path)))
+		}
 	case Landlock:
 		if m.landlock < 6 {
 			all = append(all, fmt.Sprintf("signals and abstract sockets reach other processes of this user (Landlock %d)", m.landlock))
@@ -179,9 +232,10 @@ func (m *Machine) gaps(way Way, s Spec) (all []string) {
 
 func (m *Machine) without() string {
 	if runtime.GOOS != "linux" {
-		return fmt.Sprintf("without a container, weir confines no programs on %s; set sandbox.image", runtime.GOOS)
+		return fmt.Sprintf("without a container, weir confines no programs on %s", runtime.GOOS)
 	}
-	return "the kernel has no Landlock, and bubblewrap is missing or does not work"
+	_, err := m.bwrap()
+	return fmt.Sprintf("the kernel has no Landlock, and %v", cmp.Or(err, errors.New("bubblewrap is not used")))
 }
 
 // folders returns the folders for a server.
@@ -211,14 +265,20 @@ func fileName(server string) string {
 // walls returns what is left to a program.
 func (f folders) walls(p Program, s Spec) confine.Walls {
 	read, write := f.needs(p)
+	more, changed := f.volumes(s)
+	w := confine.Walls{Name: p.Name, Read: unique(append(read, more...)), Write: unique(append(write, changed...)), Offline: s.Offline(), Memory: s.Memory, CPUs: s.CPUs, Need: s.Require, Processes: processes()}
+	return w
+}
+
+// volumes returns the paths that a container of the program has.
+func (f folders) volumes(s Spec) (read, write []string) {
 	for _, path := range s.Read {
 		read = append(read, f.expand(path))
 	}
 	for _, path := range s.Write {
 		write = append(write, f.expand(path))
 	}
-	w := confine.Walls{Name: p.Name, Read: unique(read), Write: unique(write), Offline: s.Offline(), Memory: s.Memory, CPUs: s.CPUs, Need: s.Require, Processes: processes()}
-	return w
+	return unique(read), unique(append(write, f.state))
 }
 
 func unique(paths []string) []string {
@@ -232,22 +292,17 @@ func unique(paths []string) []string {
 // maxProcesses is how many processes and threads a server may add to the ones of its user.
 const maxProcesses = 1024
 
-// Confine returns a program in the strongest sandbox that this machine has. Without any, the error says so if Spec.Require
-// is set, and else the program is returned as it is, with its Gaps.
+// Confine returns a program in the strongest sandbox that this machine has. If it leaves something open, the error says so
+// if Spec.Require is set, and else Gaps do. Without any sandbox, and for a program that is an engine which runs a container,
+// the program is returned as it is.
 func (m *Machine) Confine(p Program, s Spec) (*Confined, error) {
-	way, err := m.way(s)
+	way, gaps, err := m.choose(p, s)
 	if err != nil {
 		return nil, err
 	}
-	c := &Confined{Program: p, Way: way, Gaps: m.gaps(way, s)}
-	if way == None {
-		if s.Require {
-			return nil, fmt.Errorf("sandbox.require is set, and %s", m.without())
-		}
+	c := &Confined{Program: p, Way: way, Gaps: gaps}
+	if way == None || p.ownContainer() {
 		return c, nil
-	}
-	if s.Require && way == Landlock && len(c.Gaps) > 0 {
-		return nil, fmt.Errorf("sandbox.require is set, and on this machine %s", strings.Join(c.Gaps, ", "))
 	}
 	f, err := m.folders(p.Name)
 	if err != nil {
@@ -276,7 +331,7 @@ func (m *Machine) confined(c *Confined, f folders, s Spec, w confine.Walls) erro
 	if c.Way == Container { // the engine has its images and its registries in the home of the user
 		c.Env = m.forEngine(c.Env)
 	} else {
-		c.Env = homeOf(c.Env, f)
+		c.Env = homeOf(c.Program, f)
 	}
 	if hosts := s.Hosts(); hosts != nil {
 		p, err := m.proxy(c, hosts)
@@ -342,11 +397,13 @@ func (m *Machine) proxy(c *Confined, hosts []string) (*proxy, error) {
 
 // homeOf returns the environment of a program whose home is its state folder. Runners find there what they have kept; what
 // they have installed for the user stays where it is.
-func homeOf(env []string, f folders) []string {
-	home, _ := get(env, "HOME")
-	env = set(env, "HOME="+f.state, "TMPDIR="+filepath.Join(f.state, "tmp"))
+func homeOf(p Program, f folders) []string {
+	home, _ := get(p.Env, "HOME")
+	env := set(p.Env, "HOME="+f.state, "TMPDIR="+filepath.Join(f.state, "tmp"))
 	for _, name := range []string{"XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "SSH_AUTH_SOCK", "TMP", "TEMP", "npm_config_cache", "UV_CACHE_DIR", "PIP_CACHE_DIR"} {
-		env = slices.DeleteFunc(env, func(pair string) bool { return strings.HasPrefix(pair, name+"=") })
+		if !slices.Contains(p.Own, name) {
+			env = slices.DeleteFunc(env, func(pair string) bool { return strings.HasPrefix(pair, name+"=") })
+		}
 	}
 	keep := map[string]string{"UV_PYTHON_INSTALL_DIR": ".local/share/uv/python", "PYENV_ROOT": ".pyenv", "RUSTUP_HOME": ".rustup", "VOLTA_HOME": ".volta", "ASDF_DATA_DIR": ".asdf", "MISE_DATA_DIR": ".local/share/mise"}
 	for _, name := range slices.Sorted(maps.Keys(keep)) {
@@ -447,11 +504,12 @@ func contain(c *Confined, engine, self string, f folders, s Spec, w confine.Wall
 		args = append(args, "--cpus", strconv.Itoa(s.CPUs))
 	}
 	volume := func(path, mode string) { args = append(args, "-v", path+":"+path+":"+mode) }
-	for _, path := range s.Read {
-		volume(f.expand(path), "ro")
+	read, write := f.volumes(s)
+	for _, path := range read {
+		volume(path, "ro")
 	}
-	for _, path := range append(slices.Clone(s.Write), f.state) {
-		volume(f.expand(path), "rw")
+	for _, path := range write {
+		volume(path, "rw")
 	}
 	// The engine itself keeps its environment; the server gets the names that it is told, without the values on a command
 	// line that every process reads.

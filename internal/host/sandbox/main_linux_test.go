@@ -1,11 +1,13 @@
 package sandbox_test
 
 import (
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -29,9 +31,30 @@ func TestMain(m *testing.M) {
 		syscall.Exit(try(os.Args[2])) // os.Exit sleeps for a second with the race detector
 	}
 	if os.Getuid() == 0 {
-		os.Exit(asUser())
+		os.Exit(asUser() + asRoot(m))
 	}
 	os.Exit(m.Run())
+}
+
+// asRoot runs the test of containers, if it was asked for.
+func asRoot(m *testing.M) int {
+	flag.Parse()
+	set := func(name, value string) (had string) {
+		one := flag.Lookup(name)
+		had = one.Value.String()
+		if err := one.Value.Set(value); err != nil {
+			panic(err) // cannot happen: a text
+		}
+		return had
+	}
+	if flag.Lookup("test.list").Value.String() != "" {
+		return 0
+	}
+	set("test.bench", "")
+	if asked, err := regexp.MatchString(set("test.run", "^"+containers+"$"), containers); err != nil || !asked {
+		return 0
+	}
+	return m.Run()
 }
 
 // asUser runs the tests again as another user, with a home of its own.
@@ -67,6 +90,7 @@ func asUser() int {
 		}
 	}
 	args := slices.DeleteFunc(slices.Clone(os.Args[1:]), func(arg string) bool { return strings.HasPrefix(arg, "-test.testlogfile=") })
+	args = append(args, "-test.skip=^"+containers+"$")
 	c := exec.Command(self, args...)
 	c.Stdout, c.Stderr, c.Dir = os.Stdout, os.Stderr, "."
 	page, err := os.ReadFile(docs) // the other user may not read the folder of the sources

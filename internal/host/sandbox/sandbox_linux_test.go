@@ -1,12 +1,14 @@
 package sandbox_test
 
 import (
+	"bufio"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -84,10 +86,11 @@ func TestNetByHost(t *testing.T) {
 	}
 }
 
-// TestFolders: a program reads and changes what it is told, and keeps its state.
+// TestFolders: a program reads and changes what its arguments and its own variables name, not what variables of weir do, and
+// keeps its state.
 func TestFolders(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"given", "read", "secret", "new", "work"} {
+	for _, name := range []string{"given", "read", "secret", "new", "work", "own"} {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -95,17 +98,17 @@ func TestFolders(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	script := `for f in given read secret new work; do printf "$f "; cat ` + dir + `/$f/file 2>/dev/null || printf -- -; (echo x > ` + dir + `/$f/written) 2>/dev/null && printf " w"; echo; done
-		echo kept > "$HOME/kept" && ls "$HOME/kept" > /dev/null && echo home; echo tmp > "$TMPDIR/t" && echo tmp; pwd; echo "$SECRET"`
+	script := `for f in given read secret new work own; do printf "$f "; cat ` + dir + `/$f/file 2>/dev/null || printf -- -; (echo x > ` + dir + `/$f/written) 2>/dev/null && printf " w"; echo; done
+		echo kept > "$HOME/kept" && ls "$HOME/kept" > /dev/null && echo home; echo tmp > "$TMPDIR/t" && echo tmp; pwd; echo "$SECRET"; echo "$XDG_CONFIG_HOME$XDG_STATE_HOME"`
 	for _, way := range ways(t) {
 		state := t.TempDir()
 		m := sandbox.New(sandbox.Options{Lookup: os.LookupEnv, State: state, Ways: []sandbox.Way{way}})
 		p := sandbox.Program{
 			Name: "srv", Path: "/bin/sh", Args: []string{"-c", script, "sh", dir + "/given", "--out=" + dir + "/new/file"}, Dir: dir + "/work",
-			Env: []string{"PATH=/usr/bin:/bin", "HOME=" + os.Getenv("HOME"), "SECRET=of its entry"},
+			Env: []string{"PATH=/usr/bin:/bin", "HOME=" + os.Getenv("HOME"), "SECRET=of its entry", "XDG_CONFIG_HOME=" + dir + "/own", "XDG_STATE_HOME=" + dir + "/secret"}, Own: []string{"SECRET", "XDG_CONFIG_HOME"},
 		}
 		printed, _ := start(t, m, p, sandbox.Spec{Read: []string{dir + "/read"}})
-		want := "given given w\nread read\nsecret -\nnew new\nwork work w\nhome\ntmp\n" + dir + "/work\nof its entry\n"
+		want := "given given w\nread read\nsecret -\nnew new\nwork work w\nown own w\nhome\ntmp\n" + dir + "/work\nof its entry\n" + dir + "/own\n"
 		if printed != want {
 			t.Errorf("%s:\n%swant\n%s", way, printed, want)
 		}
@@ -151,8 +154,8 @@ func TestInterpreter(t *testing.T) {
 func TestRequire(t *testing.T) {
 	m := sandbox.New(sandbox.Options{Lookup: os.LookupEnv, State: t.TempDir(), Ways: []sandbox.Way{sandbox.None}})
 	p := sandbox.Program{Name: "srv", Path: "/bin/true"}
-	if _, err := m.Confine(p, sandbox.Spec{Require: true}); err == nil {
-		t.Error("it would start")
+	if _, err := m.Confine(p, sandbox.Spec{Require: true}); err == nil || !strings.Contains(err.Error(), "nothing is closed") || !strings.Contains(err.Error(), "install bubblewrap") {
+		t.Errorf("it would start, or the next step is missing: %v", err)
 	}
 	c, err := m.Confine(p, sandbox.Spec{})
 	if err != nil || c.Way != sandbox.None || len(c.Gaps) == 0 || c.Path != "/bin/true" {
@@ -163,6 +166,30 @@ func TestRequire(t *testing.T) {
 	}
 	if _, err := sandbox.New(sandbox.Options{Lookup: os.LookupEnv, State: t.TempDir()}).Confine(p, sandbox.Spec{Net: []string{"https://x"}}); err == nil {
 		t.Error("a URL is no host")
+	}
+}
+
+// TestContainerOfItsOwn: a program that is an engine which runs a container is left as it is, and what the entry asks in
+// addition stays open.
+func TestContainerOfItsOwn(t *testing.T) {
+	m := sandbox.New(sandbox.Options{Lookup: os.LookupEnv, State: t.TempDir()})
+	for _, args := range [][]string{{"run", "-i", "--rm", "img"}, {"container", "run", "img"}} {
+		p := sandbox.Program{Name: "srv", Path: "/usr/bin/docker", Args: args, Env: []string{"HOME=/home/me", "XDG_RUNTIME_DIR=/run/user/1"}}
+		c, err := m.Confine(p, sandbox.Spec{})
+		if err != nil || c.Way != sandbox.Container || len(c.Gaps) > 0 || !reflect.DeepEqual(c.Program, p) {
+			t.Errorf("%q: %+v, %v", args, c, err)
+		}
+		closed := sandbox.Spec{Net: []string{"none"}}
+		if d, err := m.Describe(p, closed); err != nil || len(d.Gaps) != 1 || !strings.Contains(d.Gaps[0], "docker run") {
+			t.Errorf("%q without network: %+v, %v", args, d, err)
+		}
+		closed.Require = true
+		if _, err := m.Confine(p, closed); err == nil {
+			t.Errorf("%q would start with another network than required", args)
+		}
+	}
+	if d, err := m.Describe(sandbox.Program{Name: "srv", Path: "/usr/bin/docker", Args: []string{"ps"}}, sandbox.Spec{}); err != nil || d.Way == sandbox.Container {
+		t.Errorf("another command of an engine: %+v, %v", d, err)
 	}
 }
 
@@ -230,4 +257,59 @@ func BenchmarkStart(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkCall sends a line to a program and reads it back, in turns without and with a sandbox. x-none is what it takes in
+// a sandbox by what it takes without one.
+func BenchmarkCall(b *testing.B) {
+	for _, way := range ways(b) {
+		for name, net := range map[string][]string{"all": nil, "hosts": {"named.example"}} {
+			b.Run(string(way)+"/"+name, func(b *testing.B) {
+				none, confined := lineServer(b, sandbox.None, nil), lineServer(b, way, net)
+				var without, with time.Duration
+				for b.Loop() {
+					start := time.Now()
+					none()
+					between := time.Now()
+					confined()
+					without, with = without+between.Sub(start), with+time.Since(between)
+				}
+				b.ReportMetric(float64(with)/float64(without), "x-none")
+			})
+		}
+	}
+}
+
+// lineServer starts a program that answers each line with itself, and returns a call of it.
+func lineServer(b *testing.B, way sandbox.Way, net []string) (call func()) {
+	b.Helper()
+	m := sandbox.New(sandbox.Options{Lookup: os.LookupEnv, State: b.TempDir(), Ways: []sandbox.Way{way}})
+	c, err := m.Confine(sandbox.Program{Name: "srv", Path: "/bin/cat", Env: []string{"PATH=/usr/bin:/bin"}}, sandbox.Spec{Net: net})
+	if err != nil {
+		b.Fatal(err)
+	}
+	cmd := &exec.Cmd{Path: c.Path, Args: append([]string{c.Path}, c.Args...), Env: c.Env, Dir: c.Dir, Stderr: os.Stderr}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { in.Close(); _ = cmd.Wait(); c.End() })
+	line, lines := []byte(strings.Repeat("x", 999)+"\n"), bufio.NewReader(out)
+	call = func() {
+		if _, err := in.Write(line); err != nil {
+			b.Fatal(err)
+		}
+		if got, err := lines.ReadSlice('\n'); err != nil || len(got) != len(line) {
+			b.Fatalf("%d bytes, %v", len(got), err)
+		}
+	}
+	call() // it has started
+	return call
 }

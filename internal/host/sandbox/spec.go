@@ -43,7 +43,15 @@ type Program struct {
 	Path string // absolute
 	Args []string
 	Env  []string // "key=value"
+	Own  []string // names of the variables of Env that its entry gives it; the others are weir's
 	Dir  string   // "" is this process's
+}
+
+// ownContainer reports whether the program is an engine that runs a container: the walls are those of the container, and the
+// engine itself needs its daemon and its images.
+func (p Program) ownContainer() bool {
+	name := strings.TrimSuffix(filepath.Base(p.Path), ".exe")
+	return (name == "docker" || name == "podman" || name == "nerdctl") && len(p.Args) > 0 && (p.Args[0] == "run" || len(p.Args) > 1 && p.Args[0] == "container" && p.Args[1] == "run")
 }
 
 // Offline reports whether the program reaches no network, or only named hosts.
@@ -63,14 +71,15 @@ type folders struct {
 	state string // of the program: its home and its temporary files
 }
 
-// system are the folders of the system that every program reads. What a system has not is left out.
+// system are the folders and files of the system that every program reads. What a system has not is left out. Below /run there
+// are files only: the sockets there lead to services, such as one that looks up names past the proxy.
 var system = []string{
 	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store", "/snap", "/run/current-system",
 	"/etc/alternatives", "/etc/ca-certificates", "/etc/ca-certificates.conf", "/etc/ssl", "/etc/pki", "/etc/crypto-policies", "/etc/resolv.conf", "/etc/hosts",
 	"/etc/host.conf", "/etc/nsswitch.conf", "/etc/gai.conf", "/etc/services", "/etc/protocols", "/etc/passwd", "/etc/group", "/etc/localtime", "/etc/timezone",
 	"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld.so.preload", "/etc/mime.types", "/etc/locale.alias", "/etc/inputrc", "/etc/magic", "/etc/fonts", "/etc/os-release", "/etc/machine-id", "/etc/pip.conf",
 	"/etc/npmrc", "/etc/python3", "/etc/uv", "/etc/nix", "/etc/static", "/etc/java-21-openjdk", "/etc/java-17-openjdk", "/etc/gitconfig",
-	"/run/systemd/resolve", "/run/resolvconf", "/mnt/wsl/resolv.conf", "/var/lib/ca-certificates",
+	"/run/systemd/resolve/resolv.conf", "/run/systemd/resolve/stub-resolv.conf", "/run/resolvconf/resolv.conf", "/mnt/wsl/resolv.conf", "/var/lib/ca-certificates",
 	"/sys/devices/system/cpu", "/sys/fs/cgroup", "/sys/kernel/mm/transparent_hugepage",
 }
 
@@ -84,7 +93,8 @@ var shims = map[string][]string{
 }
 
 // needs returns what a program reads and writes by itself: the system, its runner and its own files, the folder that it
-// works in, and the paths that its arguments and variables name.
+// works in, and the paths that its arguments and its own variables name. Variables of weir name paths of the user, such as
+// XDG_STATE_HOME, which are not the program's.
 func (f folders) needs(p Program) (read, write []string) {
 	read = append(slices.Clone(system), f.installation(p.Path)...)
 	if interpreter := interpreterOf(p.Path); interpreter != "" {
@@ -118,7 +128,10 @@ func (f folders) needs(p Program) (read, write []string) {
 	}
 	for _, pair := range p.Env {
 		name, value, _ := strings.Cut(pair, "=")
-		if !pathVariables[name] && !strings.HasSuffix(name, "PATH") {
+		switch {
+		case certificates[name]:
+			read = append(read, f.named(value)...)
+		case slices.Contains(p.Own, name) && !pathVariables[name] && !strings.HasSuffix(name, "PATH"):
 			write = append(write, f.named(value)...)
 		}
 	}
@@ -128,8 +141,14 @@ func (f folders) needs(p Program) (read, write []string) {
 // pathVariables are variables of the environment whose paths are no files of the program.
 var pathVariables = map[string]bool{"HOME": true, "PWD": true, "OLDPWD": true, "SHELL": true, "TMPDIR": true, "TMP": true, "TEMP": true, "USER": true, "LOGNAME": true, "XDG_RUNTIME_DIR": true, "DBUS_SESSION_BUS_ADDRESS": true, "DISPLAY": true, "XAUTHORITY": true}
 
+// certificates are variables of weir whose files every program reads.
+var certificates = map[string]bool{"SSL_CERT_FILE": true, "SSL_CERT_DIR": true, "NODE_EXTRA_CA_CERTS": true}
+
 // installation returns what a program at a path reads of its own installation.
 func (f folders) installation(path string) (read []string) {
+	if !filepath.IsAbs(path) {
+		return nil
+	}
 	add := func(path string) {
 		dir := filepath.Dir(path)
 		if rest, ok := strings.CutPrefix(path, f.home+"/"); ok && f.home != "" {

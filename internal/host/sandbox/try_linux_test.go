@@ -2,7 +2,9 @@ package sandbox_test
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -27,66 +29,97 @@ var tries = []struct {
 	name string
 	do   func(f facts) error
 }{
-	{"read a private key in ~/.ssh", func(f facts) error { return reads(f.home + "/.ssh/id_ed25519") }},
-	{"list ~/.ssh", func(f facts) error { _, err := os.ReadDir(f.home + "/.ssh"); return err }},
-	{"read ~/.aws/credentials", func(f facts) error { return reads(f.home + "/.aws/credentials") }},
-	{"read a browser's cookies", func(f facts) error { return reads(f.home + "/.config/chromium/Default/Cookies") }},
-	{"read the state of another server", func(f facts) error { return reads(f.state + "/other/token") }},
-	{"read weir's store", func(f facts) error { return reads(f.home + "/.local/state/weir/store.db") }},
+	{"read a private key in ~/.ssh", func(f facts) error { return reads(f.Home + "/.ssh/id_ed25519") }},
+	{"list ~/.ssh", func(f facts) error { _, err := os.ReadDir(f.Home + "/.ssh"); return err }},
+	{"read ~/.aws/credentials", func(f facts) error { return reads(f.Home + "/.aws/credentials") }},
+	{"read a browser's cookies", func(f facts) error { return reads(f.Home + "/.config/chromium/Default/Cookies") }},
+	{"read the state of another server", func(f facts) error { return reads(f.State + "/other/token") }},
+	{"read weir's store", func(f facts) error { return reads(f.Home + "/.local/state/weir/store.db") }},
 	{"read by a symbolic link", func(f facts) error {
 		link := filepath.Join(os.Getenv("HOME"), "link")
 		_ = os.Remove(link)
-		if err := os.Symlink(f.home+"/.ssh/id_ed25519", link); err != nil {
+		if err := os.Symlink(f.Home+"/.ssh/id_ed25519", link); err != nil {
 			return err
 		}
 		return reads(link)
+	}},
+	{"write by a symbolic link", func(f facts) error {
+		link := filepath.Join(os.Getenv("HOME"), "out")
+		_ = os.Remove(link)
+		if err := os.Symlink(f.Home+"/.profile", link); err != nil {
+			return err
+		}
+		return os.WriteFile(link, []byte("evil"), 0o600)
 	}},
 	{"read by a hard link", func(f facts) error {
 		link := filepath.Join(os.Getenv("HOME"), "hard")
 		_ = os.Remove(link)
-		if err := os.Link(f.home+"/.ssh/id_ed25519", link); err != nil {
+		if err := os.Link(f.Home+"/.ssh/id_ed25519", link); err != nil {
 			return err
 		}
 		return reads(link)
 	}},
-	{"read by ..", func(f facts) error { return reads(f.state + "/other/../../.ssh/id_ed25519") }},
-	{"read by /proc/PID/root", func(f facts) error { return reads("/proc/" + f.victim + "/root" + f.home + "/.ssh/id_ed25519") }},
-	{"read by /proc/PID/cwd", func(f facts) error { return reads("/proc/" + f.victim + "/cwd/.ssh/id_ed25519") }},
-	{"write outside of its folders", func(f facts) error { return os.WriteFile(f.home+"/.bashrc", []byte("evil"), 0o600) }},
-	{"rename a file of the user away", func(f facts) error { return os.Rename(f.home+"/notes", os.Getenv("HOME")+"/notes") }},
-	{"delete a file of the user", func(f facts) error { return os.Remove(f.home + "/doomed") }},
-	{"truncate a file of the user", func(f facts) error { return os.Truncate(f.home+"/.ssh/config", 0) }},
-	{"read the environment of another process", func(f facts) error { return reads("/proc/" + f.victim + "/environ") }},
+	{"read by ..", func(f facts) error { return reads(f.State + "/other/../../.ssh/id_ed25519") }},
+	{"read by /proc/PID/root", func(f facts) error { return reads("/proc/" + f.Victim + "/root" + f.Home + "/.ssh/id_ed25519") }},
+	{"read by /proc/PID/cwd", func(f facts) error { return reads("/proc/" + f.Victim + "/cwd/.ssh/id_ed25519") }},
+	{"write outside of its folders", func(f facts) error { return os.WriteFile(f.Home+"/.bashrc", []byte("evil"), 0o600) }},
+	{"rename a file of the user away", func(f facts) error { return os.Rename(f.Home+"/notes", os.Getenv("HOME")+"/notes") }},
+	{"exchange a file of its own with one of the user", func(f facts) error {
+		own := filepath.Join(os.Getenv("HOME"), "own")
+		if err := os.WriteFile(own, []byte("evil"), 0o600); err != nil {
+			return err
+		}
+		return unix.Renameat2(unix.AT_FDCWD, own, unix.AT_FDCWD, f.Home+"/swapped", unix.RENAME_EXCHANGE)
+	}},
+	{"delete a file of the user", func(f facts) error { return os.Remove(f.Home + "/doomed") }},
+	{"truncate a file of the user", func(f facts) error { return os.Truncate(f.Home+"/.ssh/config", 0) }},
+	{"see the size of a file whose path it knows", func(f facts) error {
+		_, err := os.Stat(f.Home + "/.ssh/id_ed25519")
+		return err
+	}},
+	{"change the mode of a file whose path it knows", func(f facts) error { return os.Chmod(f.Home+"/.ssh/config", 0o666) }},
+	{"read the environment of weir", func(f facts) error { return reads("/proc/" + f.Weir + "/environ") }},
+	{"read the environment of another process", func(f facts) error { return reads("/proc/" + f.Victim + "/environ") }},
 	{"read the command line of another process", func(f facts) error {
-		return reads("/proc/" + f.victim + "/cmdline")
+		return reads("/proc/" + f.Victim + "/cmdline")
 	}},
 	{"read the memory of another process", func(f facts) error {
-		mem, err := os.Open("/proc/" + f.victim + "/mem")
+		mem, err := os.Open("/proc/" + f.Victim + "/mem")
 		if err == nil {
 			mem.Close()
 		}
 		return err
 	}},
 	{"trace another process", func(f facts) error {
-		pid, _ := strconv.Atoi(f.victim)
+		pid, _ := strconv.Atoi(f.Victim)
 		return unix.PtraceSeize(pid) // it ends with this process
 	}},
 	{"copy from another process", func(f facts) error {
-		pid, _ := strconv.Atoi(f.victim)
+		pid, _ := strconv.Atoi(f.Victim)
 		var b [8]byte
-		_, err := unix.ProcessVMReadv(pid, []unix.Iovec{{Base: &b[0], Len: 8}}, []unix.RemoteIovec{{Base: f.address, Len: 8}}, 0)
+		_, err := unix.ProcessVMReadv(pid, []unix.Iovec{{Base: &b[0], Len: 8}}, []unix.RemoteIovec{{Base: 0, Len: 8}}, 0)
 		if errors.Is(err, unix.EFAULT) {
 			return nil // it may, and knows no address
 		}
 		return err
 	}},
 	{"signal another process", func(f facts) error {
-		pid, _ := strconv.Atoi(f.victim)
+		pid, _ := strconv.Atoi(f.Victim)
 		return syscall.Kill(pid, syscall.SIGCONT)
 	}},
-	{"connect to a socket such as Docker's", func(f facts) error { return connects("unix", f.socket) }},
-	{"connect to an abstract socket", func(f facts) error { return connects("unix", "@"+f.abstract) }},
-	{"reach a host by its address, past the proxy", func(f facts) error { return connects("tcp", f.host) }},
+	{"attach memory that another process shares", func(f facts) error {
+		at, err := unix.SysvShmAttach(f.Memory, 0, unix.SHM_RDONLY)
+		if err == nil {
+			err = unix.SysvShmDetach(at)
+		}
+		return err
+	}},
+	{"connect to Docker", func(f facts) error { return connects("unix", f.Run+"/docker.sock") }},
+	{"connect to the session bus, which leads to the keyring", func(f facts) error { return connects("unix", f.Run+"/bus") }},
+	{"connect to the keyring's own socket", func(f facts) error { return connects("unix", f.Run+"/keyring") }},
+	{"connect to the agent of SSH", func(f facts) error { return connects("unix", f.Run+"/agent") }},
+	{"connect to an abstract socket", func(f facts) error { return connects("unix", "@"+f.Abstract) }},
+	{"reach a host by its address, past the proxy", func(f facts) error { return connects("tcp", f.Host) }},
 	{"listen on a port for others", func(facts) error {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err == nil {
@@ -97,7 +130,7 @@ var tries = []struct {
 	{"reach a host by MPTCP", func(f facts) error {
 		var d net.Dialer
 		d.SetMultipathTCP(true)
-		c, err := d.Dial("tcp", f.host)
+		c, err := d.Dial("tcp", f.Host)
 		if err != nil {
 			return err
 		}
@@ -110,24 +143,19 @@ var tries = []struct {
 		}
 		return err
 	}},
-	{"send a datagram", func(f facts) error {
-		c, err := net.Dial("udp", f.udp)
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		if _, err := c.Write([]byte("hello")); err != nil {
-			return err
-		}
-		_ = c.SetReadDeadline(time.Now().Add(2 * time.Second))
-		_, err = c.Read(make([]byte, 8))
-		return err
-	}},
-	{"reach a host that is not named, by the proxy", func(f facts) error { return gets("http://" + f.host + "/") }},
+	{"ask a resolver of this machine by UDP", func(f facts) error { return asks("udp", f.DNS) }},
+	{"ask a resolver of this machine by TCP", func(f facts) error { return asks("tcp", f.DNS) }},
+	{"ask the resolver of /etc/resolv.conf by UDP", func(facts) error { return asksConfigured("udp") }},
+	{"ask the resolver of /etc/resolv.conf by TCP", func(facts) error { return asksConfigured("tcp") }},
+	{"ask 8.8.8.8 by UDP", func(facts) error { return asks("udp", "8.8.8.8:53") }},
+	{"ask 8.8.8.8 by TCP", func(facts) error { return asks("tcp", "8.8.8.8:53") }},
+	{"reach the metadata of a cloud", func(facts) error { return connects("tcp", "169.254.169.254:80") }},
+	{"reach the metadata of a cloud, by the proxy", func(facts) error { return gets("http://169.254.169.254/") }},
+	{"reach a host that is not named, by the proxy", func(f facts) error { return gets("http://" + f.Host + "/") }},
 	{"use the proxy without its password", func(f facts) error {
 		at := os.Getenv("HTTP_PROXY")
 		if at == "" {
-			return gets("http://" + f.host + "/")
+			return gets("http://" + f.Host + "/")
 		}
 		_, hostport, _ := strings.Cut(at, "@")
 		c, err := net.Dial("tcp", hostport)
@@ -135,7 +163,7 @@ var tries = []struct {
 			return err
 		}
 		defer c.Close()
-		fmt.Fprintf(c, "GET http://%s/ HTTP/1.1\r\nHost: %s\r\n\r\n", f.named, f.named)
+		fmt.Fprintf(c, "GET http://%s/ HTTP/1.1\r\nHost: %s\r\n\r\n", f.Named, f.Named)
 		_ = c.SetReadDeadline(time.Now().Add(3 * time.Second))
 		answer := make([]byte, 32)
 		n, err := c.Read(answer)
@@ -195,7 +223,7 @@ var tries = []struct {
 		return err
 	}},
 	{"leave its session and live on", func(f facts) error {
-		c := exec.Command("/bin/sh", "-c", "exec 0<&- 1>&- 2>&-; while kill -0 $PPID; do sleep 0.1; done; sleep 0.5; echo $$ > \"$HOME/survivor\"; exec sleep 600")
+		c := exec.Command("/bin/sh", "-c", "exec 0<&- 1>&- 2>&-; while kill -0 $PPID; do sleep 0.05; done; sleep 0.5; echo alive > \"$HOME/survivor\"")
 		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		return c.Start()
 	}},
@@ -203,17 +231,34 @@ var tries = []struct {
 
 // facts are what a hostile server knows.
 type facts struct {
-	home, state, victim, socket, abstract, host, udp, named string
-	address                                                 uintptr
+	Home, State  string // folders of the user, and of weir
+	Victim, Weir string // processes
+	Run          string // the folder with the sockets of the user's session
+	Abstract     string // a socket
+	Host, Named  string // addresses of web servers; the second one may be reached
+	DNS          string // the address of a resolver
+	Memory       int    // shared by another process
 }
 
 // factsVariable has the facts. They are no arguments: paths in arguments are given to a server.
 const factsVariable = "TRY_FACTS"
 
+// variable returns the variable of the environment with the facts.
+func (f facts) variable() string {
+	raw, err := json.Marshal(f)
+	if err != nil {
+		panic(err) // cannot happen: texts and numbers
+	}
+	return factsVariable + "=" + string(raw)
+}
+
 // try does some of the tries, with ; between their names, and says how each ended.
 func try(name string) int {
-	known := append(strings.Split(os.Getenv(factsVariable), "|"), make([]string, 9)...)[1:]
-	f := facts{home: known[0], state: known[1], victim: known[2], socket: known[3], abstract: known[4], host: known[5], udp: known[6], named: known[7]}
+	var f facts
+	if err := json.Unmarshal([]byte(cmp.Or(os.Getenv(factsVariable), "{}")), &f); err != nil {
+		fmt.Println(err)
+		return 1
+	}
 	if address, ok := strings.CutPrefix(name, "fetch "); ok {
 		if err := gets(address); err != nil {
 			fmt.Println("refused:", err)
@@ -232,6 +277,39 @@ func try(name string) int {
 		}
 	}
 	return 0
+}
+
+// asks sends a query to a resolver and waits for its answer. Its TCP has the length before each message.
+func asks(network, resolver string) error {
+	query := []byte("\x00\x07\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x04weir\x07example\x00\x00\x01\x00\x01")
+	if network == "tcp" {
+		query = append([]byte{0, byte(len(query))}, query...)
+	}
+	c, err := net.DialTimeout(network, resolver, 2*time.Second)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(2 * time.Second))
+	if _, err := c.Write(query); err != nil {
+		return err
+	}
+	_, err = c.Read(make([]byte, 512))
+	return err
+}
+
+// asksConfigured asks the resolver that programs of this machine ask.
+func asksConfigured(network string) error {
+	conf, err := os.ReadFile("/etc/resolv.conf")
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(conf)) {
+		if words := strings.Fields(line); len(words) == 2 && words[0] == "nameserver" {
+			return asks(network, net.JoinHostPort(words[1], "53"))
+		}
+	}
+	return errors.New("/etc/resolv.conf names none")
 }
 
 func reads(path string) error {

@@ -56,7 +56,7 @@ var brokenMachines = map[string]struct {
 	"readable store": {func(m *machine) { m.secrets = []string{"/s"}; m.files["/s"] = file{"", 0o640} }, "config-readable", "/s", "0640"},
 
 	"open sandbox": {func(m *machine) {
-		m.config, m.open = "mcpServers:\n  files: {command: npx, sandbox: auto}\n", []string{"signals reach other processes"}
+		m.config, m.open = "mcpServers:\n  files: {command: npx, sandbox: auto}\n", "in a sandbox of landlock; open: signals reach other processes"
 	}, "server-unconfined", "server files", "signals reach"},
 
 	"no npx": {func(m *machine) { delete(m.files, "/usr/bin/npx") }, "runtime-missing", "server files", "nodejs.org"},

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/setup/clients"
 	"github.com/weir-mcp/weir/internal/testkit/leak"
+	"github.com/weir-mcp/weir/internal/upstream/confined"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
@@ -41,7 +42,7 @@ type machine struct {
 	distrust error
 	secrets  []string
 	only     string
-	open     []string // what the sandboxes of this machine leave open
+	open     string // how the programs of this machine are confined; "": well
 }
 
 type file struct {
@@ -163,8 +164,10 @@ func (m *machine) setup(t *testing.T) Setup {
 		How:     clients.How{Known: []string{"http://127.0.0.1:8088/mcp"}},
 		Service: func(context.Context) (Service, error) { return m.service, nil },
 	}
-	if m.open != nil {
-		s.Sandbox = func(*config.Server) (string, []string, error) { return "landlock", m.open, nil }
+	if m.open != "" {
+		s.Sandbox = func(*config.Server) confined.Confinement {
+			return confined.Confinement{Text: m.open, Closed: m.open == ""}
+		}
 	}
 	if m.store != nil {
 		s.Store = func(context.Context) (bool, error) { return m.refused, m.store }

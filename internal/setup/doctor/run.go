@@ -10,6 +10,7 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/setup/clients"
 	"github.com/weir-mcp/weir/internal/setup/journal"
+	"github.com/weir-mcp/weir/internal/upstream/confined"
 )
 
 // limit bounds Run. patience is its bound for one server, which may load a package first. Each check ends
@@ -41,8 +42,8 @@ type Setup struct {
 	// Probe returns the servers as a gateway sees them. It is called once and returns the known
 	// states when its context ends. nil: the servers are not looked at.
 	Probe func(context.Context) (Report, error)
-	// Sandbox says how the program of a server is confined on this machine, and what stays open. nil: it is not known.
-	Sandbox func(*config.Server) (way string, open []string, err error)
+	// Sandbox says how the program of a server is confined on this machine. nil: it is not known.
+	Sandbox func(*config.Server) confined.Confinement
 	// Steps are the names of the steps of a call, in their order; nil if there is no configuration.
 	Steps []string
 	// Records returns the files of gateways that do not run any more; may be nil.

@@ -82,6 +82,7 @@ func (c *checkup) examine(ctx context.Context, name string, use func([]doctor.Fi
 		return mcp.Errorf(mcp.KindNotFound, "%s", text.Line(err.Error(), 1000))
 	}
 	if d.Config != nil {
+		d.Sandbox = c.gateway.Operator.Sandboxes.Describe
 		d.Probe = func(ctx context.Context) (doctor.Report, error) { return c.probe(ctx, d.Config), nil }
 	}
 	return use(doctor.Run(ctx, doctor.System(runtime.GOOS, c.LookupEnv), d))

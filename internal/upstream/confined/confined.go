@@ -1,23 +1,16 @@
-// Package confined puts the programs of servers into their sandboxes.
-//
-//	mcpServers.NAME.sandbox ─▶ sandbox.Spec ─▶ sandbox.Machine ─▶ the command that upstream starts
-//	hosts that a program asks for ─▶ log and audit, once in ten minutes each
-//
-// It joins the configuration, the supervision and the sandboxes, which do not know each other.
 package confined
 
 import (
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/host/child"
 	"github.com/weir-mcp/weir/internal/host/sandbox"
-	"github.com/weir-mcp/weir/internal/limit/bounded"
 	"github.com/weir-mcp/weir/mcp/stdio"
 )
 
@@ -42,22 +35,16 @@ type Programs struct {
 	o       Options
 	machine func() *sandbox.Machine
 	lookup  func(name string) (string, bool)
-	told    *bounded.Map[string, bool] // hosts that were told lately
-	gaps    sync.Map                   // servers whose gaps were told
+	gaps    sync.Map // servers whose gaps were told
+	hosts   hosts
 }
-
-// The hosts that are remembered, and for how long.
-const (
-	maxTold  = 10_000
-	toldTime = 10 * time.Minute
-)
 
 // New returns Programs.
 func New(o Options) *Programs {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	p := &Programs{o: o, told: bounded.New(bounded.Options[string, bool]{MaxCount: maxTold, TTL: toldTime})}
+	p := &Programs{o: o, hosts: newHosts()}
 	p.lookup = func(name string) (string, bool) {
 		for _, pair := range slices.Backward(o.Environ) {
 			if value, ok := strings.CutPrefix(pair, name+"="); ok {
@@ -99,16 +86,10 @@ func (p *Programs) Confine(s *mcpserver.Server, cmd *stdio.Command) (end func(),
 	return c.End, nil
 }
 
-// Describe returns how the program of a server would be confined on this machine, and what stays open.
-func (p *Programs) Describe(s *mcpserver.Server) (way string, open []string, err error) {
-	found, open, err := p.machine().Describe(specOf(&s.Sandbox))
-	return string(found), open, err
-}
-
 // programOf returns the program of a server as a sandbox wants it: with a whole path, and with the variables that
 // sandbox.env names.
 func programOf(s *mcpserver.Server, cmd *stdio.Command, lookup func(string) (string, bool)) (sandbox.Program, error) {
-	program := sandbox.Program{Name: s.Name, Path: cmd.Path, Args: cmd.Args, Env: cmd.Env, Dir: cmd.Dir}
+	program := sandbox.Program{Name: s.Name, Path: cmd.Path, Args: cmd.Args, Env: cmd.Env, Dir: cmd.Dir, Own: slices.Concat(slices.Collect(maps.Keys(s.Env)), s.Sandbox.Env)}
 	for _, name := range s.Sandbox.Env {
 		if value, ok := lookup(name); ok {
 			program.Env = append(program.Env[:len(program.Env):len(program.Env)], name+"="+value)
@@ -128,25 +109,4 @@ func programOf(s *mcpserver.Server, cmd *stdio.Command, lookup func(string) (str
 	}
 	program.Path = path
 	return program, nil
-}
-
-// reached tells a host, unless it was told lately.
-func (p *Programs) reached(server, host, port string, refused error) {
-	outcome := "reached"
-	if refused != nil {
-		outcome = "refused"
-	}
-	key := server + " " + host + ":" + port + " " + outcome
-	if _, told := p.told.Get(key); told {
-		return
-	}
-	p.told.Put(key, true, 0)
-	if refused != nil {
-		p.o.Logger.Warn("the sandbox of a server has refused a host", "upstream", server, "host", host, "port", port, "reason", refused)
-	} else {
-		p.o.Logger.Info("a server in a sandbox reaches a host", "upstream", server, "host", host, "port", port)
-	}
-	if p.o.Reached != nil {
-		p.o.Reached(server, host+":"+port, refused)
-	}
 }

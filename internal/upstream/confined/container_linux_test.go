@@ -1,10 +1,7 @@
 package confined_test
 
 import (
-	"archive/tar"
-	"bytes"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -18,6 +15,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/host/confine"
+	"github.com/weir-mcp/weir/internal/testkit/podmantest"
 	"github.com/weir-mcp/weir/internal/upstream/confined"
 	"github.com/weir-mcp/weir/mcp/stdio"
 )
@@ -71,77 +69,10 @@ func inside(args []string) {
 	fmt.Println("token", os.Getenv("TOKEN"))
 }
 
-// imageOf gives podman an image with this executable only. It skips the test where podman starts no containers.
-func imageOf(t *testing.T) (name string, environ []string) {
-	t.Helper()
-	skip := func(what string, err error) {
-		t.Log(what, err)
-		t.Skip("there is no podman that starts containers")
-	}
-	podman, err := exec.LookPath("podman")
-	if err != nil {
-		skip("podman:", err)
-	}
-	self, err := os.ReadFile("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var image bytes.Buffer
-	w := tar.NewWriter(&image)
-	for _, err := range []error{w.WriteHeader(&tar.Header{Name: "server", Mode: 0o755, Size: int64(len(self))}), write(w, self), w.Close()} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	// A machine without CAP_SYS_RESOURCE cannot raise limits, as podman does by itself.
-	dir := t.TempDir()
-	conf := filepath.Join(dir, "containers.conf")
-	if err := os.WriteFile(conf, []byte("[containers]\ndefault_ulimits = [\"nofile=1024:1024\", \"nproc=1000:1000\"]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	environ = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "CONTAINERS_CONF=" + conf}
-	name = fmt.Sprintf("localhost/weir-test:%d", os.Getpid())
-	run := func(stdin io.Reader, args ...string) ([]byte, error) {
-		c := exec.CommandContext(t.Context(), podman, args...)
-		c.Env, c.Stdin = environ, stdin
-		return c.CombinedOutput()
-	}
-	if out, err := run(&image, "import", "-", name); err != nil {
-		skip("podman import: "+string(out), err)
-	}
-	t.Cleanup(func() { _ = (&exec.Cmd{Path: podman, Args: []string{podman, "rmi", "-f", name}, Env: environ}).Run() })
-	for _, runtime := range []string{"", "crun", "runc"} {
-		trial := []string{"run", "--rm", "--init", "--network", "none", "--pids-limit", "64"}
-		for _, dir := range libraries {
-			if _, err := os.Stat(dir); err == nil {
-				trial = append(trial, "-v", dir+":"+dir+":ro")
-			}
-		}
-		if runtime != "" {
-			text := fmt.Sprintf("[containers]\ndefault_ulimits = [\"nofile=1024:1024\", \"nproc=1000:1000\"]\n[engine]\nruntime = %q\n", runtime)
-			if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		out, err := run(nil, append(trial, name, "/server", "inside", "/", "127.0.0.1:1")...)
-		if err == nil {
-			return name, environ
-		}
-		t.Logf("podman run with the runtime %q: %v: %s", runtime, err, out)
-	}
-	t.Skip("there is no podman that starts containers")
-	return "", nil
-}
-
-func write(w io.Writer, data []byte) error { _, err := w.Write(data); return err }
-
-// libraries are what this executable may be linked with.
-var libraries = []string{"/lib", "/lib64", "/usr/lib"}
-
 // TestServerInAContainer runs a program in a container of podman as it is: volumes, the network and variables are as the entry
 // has them.
 func TestServerInAContainer(t *testing.T) {
-	image, environ := imageOf(t)
+	image, environ := podmantest.Image(t, os.Environ(), "inside", "/", "127.0.0.1:1")
 	dir := t.TempDir()
 	for _, name := range []string{"read", "write", "secret"} {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
@@ -170,8 +101,8 @@ func TestServerInAContainer(t *testing.T) {
 				told = append(told, host)
 			}
 		}})
-		s := &mcpserver.Server{Name: "srv", Command: "/server"}
-		s.Sandbox.Image, s.Sandbox.Net, s.Sandbox.Read, s.Sandbox.Write = image, c.net, append([]string{dir + "/read"}, libraries...), []string{dir + "/write"}
+		s := &mcpserver.Server{Name: "srv", Command: podmantest.Server}
+		s.Sandbox.Image, s.Sandbox.Net, s.Sandbox.Read, s.Sandbox.Write = image, c.net, append([]string{dir + "/read"}, podmantest.Libraries...), []string{dir + "/write"}
 		cmd := stdio.Command{Path: s.Command, Args: []string{"inside", dir, host}, Env: []string{"PATH=" + os.Getenv("PATH"), "TOKEN=hunter2"}}
 		end, err := p.Confine(s, &cmd)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/weir-mcp/weir/internal/audit"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/text"
+	"github.com/weir-mcp/weir/internal/upstream/confined"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -66,6 +67,7 @@ type checkup struct{ o *Options }
 func (a *checkup) routes() []route {
 	return []route{
 		{method: http.MethodGet, path: "doctor", right: mayOperate, summary: "The findings of weir doctor, within some seconds", query: []parameter{{"name", "the only server or client to look at"}}, answer: findings{}, serve: a.doctor},
+		{method: http.MethodGet, path: "servers/{name}/sandbox", right: mayOperate, summary: "What confines the program of a server, and the hosts that it asked for", answer: confined.Confinement{}, serve: a.sandbox},
 		{method: http.MethodPost, path: "doctor/fix", right: mayOperate, summary: "Do what a finding of the doctor says that it mends", body: Mending{}, answer: Mended{}, serve: a.mend},
 		{method: http.MethodGet, path: "config", right: mayOperate, summary: "The configuration in effect, with its secrets hidden, and where each value comes from", answer: configAnswer{},
 			query: append([]parameter{{"key", "only keys that start with it"}, {"set", "1: without defaults"}}, paged...), serve: a.config},
@@ -94,6 +96,15 @@ func (a *checkup) doctor(w http.ResponseWriter, r *http.Request) error {
 		return mcp.Errorf(mcp.KindNotFound, "%q is no server of this gateway. Findings about clients are for the user who runs it: open the console with weir open, or run weir doctor", text.Line(name, 40))
 	}
 	return write(w, findings{shown})
+}
+
+// sandbox serves servers/{name}/sandbox.
+func (a *checkup) sandbox(w http.ResponseWriter, r *http.Request) error {
+	c, ok := a.o.Servers.Sandbox(r.PathValue("name"))
+	if !ok {
+		return mcp.Errorf(mcp.KindNotFound, "this gateway starts no program for a server %q", text.Line(r.PathValue("name"), 80))
+	}
+	return write(w, c)
 }
 
 // mend serves doctor/fix.

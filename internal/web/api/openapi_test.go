@@ -21,6 +21,7 @@ import (
 	"github.com/weir-mcp/weir/internal/lockfile"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
 	"github.com/weir-mcp/weir/internal/policy/approval"
+	"github.com/weir-mcp/weir/internal/upstream/confined"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -31,6 +32,10 @@ func (fixed) List() []Server { return []Server{{Name: "many", State: "ready", Li
 
 func (fixed) Restart(context.Context, string) (Server, error) {
 	return Server{Name: "many", State: "ready"}, nil
+}
+
+func (fixed) Sandbox(string) (confined.Confinement, bool) {
+	return confined.Confinement{Text: hostile, Open: []string{hostile}, Read: []string{}, Write: []string{}, Net: []string{"a.example"}, Env: []string{"TOKEN"}, Hosts: []confined.Host{{Host: "a.example:443", At: time.Unix(0, 0)}}}, true
 }
 
 func (fixed) Status() *lockfile.Status {

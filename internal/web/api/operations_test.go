@@ -17,6 +17,7 @@ import (
 	"github.com/weir-mcp/weir/internal/host/serverlog"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/policy/approval"
+	"github.com/weir-mcp/weir/internal/upstream/confined"
 	"github.com/weir-mcp/weir/internal/web/api"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -27,6 +28,8 @@ type servers struct {
 	err       error
 	restarted []string
 }
+
+func (s *servers) Sandbox(string) (confined.Confinement, bool) { return confined.Confinement{}, false }
 
 func (s *servers) List() (all []api.Server) {
 	for _, name := range s.names {

@@ -11,16 +11,19 @@ import (
 	"github.com/weir-mcp/weir/internal/audit"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/text"
+	"github.com/weir-mcp/weir/internal/upstream/confined"
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// Servers are the servers of a gateway. Both methods are called concurrently.
+// Servers are the servers of a gateway. Its methods are called concurrently.
 type Servers interface {
 	// Restart restarts a server and waits until it has been listed or has failed. A server that
 	// fails is no error; the error is an *mcp.Error if the server cannot be restarted.
 	Restart(ctx context.Context, name string) (Server, error)
 	// List returns all servers in the order of the configuration, also disabled ones.
 	List() []Server
+	// Sandbox says how the program of a server is confined. ok is false for a server whose program the gateway does not start.
+	Sandbox(name string) (c confined.Confinement, ok bool)
 }
 
 // A Server is one server of the gateway.
