@@ -107,16 +107,16 @@ func (a *added) merge(l *primitive.Listing) {
 // adds reports whether the lists of the connection add to the lists of the shared one.
 func (s *slot) adds() bool {
 	session := s.key.session
-	return session != nil && (session.Principal() == "" || session.Principal() == identity.Local) && !s.key.modern && !s.u.cfg.PerPrincipal() && !s.u.lists.perCaller()
+	return session != nil && (session.Principal() == "" || session.Principal() == identity.Local) && !s.key.modern && !s.srv.cfg.PerPrincipal() && !s.conns.lists.perCaller()
 }
 
 // listAdded reads the lists over a session's own connection whenever the server says that they have
 // changed, until ctx ends.
 func (s *slot) listAdded(ctx context.Context, l *link) {
-	u := s.u
+	lists, shared := s.conns.lists, s.conns.shared
 	defer func() {
-		if u.lists.added.drop(s.key) {
-			u.shared.listAgain()
+		if lists.added.drop(s.key) {
+			shared.listAgain()
 		}
 	}()
 	for {
@@ -132,14 +132,14 @@ func (s *slot) listAdded(ctx context.Context, l *link) {
 		case <-s.relist: // the lists include this change
 		default:
 		}
-		listing, _, err := u.lists.gather(ctx, l)
+		listing, _, err := lists.gather(ctx, l)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			u.log.Debug("the lists of a session's connection cannot be read", "err", err)
-		case u.lists.added.set(s.key, &listing):
-			u.shared.listAgain()
+			s.srv.log.Debug("the lists of a session's connection cannot be read", "err", err)
+		case lists.added.set(s.key, &listing):
+			shared.listAgain()
 		}
 	}
 }

@@ -43,9 +43,16 @@ type admission struct {
 	moved    bool          // calls that have no connection yet get errMoved
 }
 
-func newAdmission(u *Upstream, held func() bool) *admission {
+// remoteComeback is how long after its loss a server that weir does not run may be expected back.
+const remoteComeback = 3 * time.Second
+
+func newAdmission(srv *server, held func() bool) *admission {
+	comeback := srv.opts.ReadyBudget
+	if !srv.program() {
+		comeback = min(comeback, remoteComeback)
+	}
 	return &admission{
-		who: u.who, budget: u.opts.ReadyBudget, comeback: u.comeback(), held: held,
+		who: srv.who, budget: srv.opts.ReadyBudget, comeback: comeback, held: held,
 		wake: make(chan struct{}, 1), lost: make(chan struct{}, 1),
 		state: StateStarting, since: time.Now(), changed: make(chan struct{}),
 	}

@@ -8,7 +8,7 @@ import (
 
 // connectAPI reads the document of an HTTP API, which is a server without a program and without a connection.
 func connectAPI(ctx context.Context, s *slot) (*link, error) {
-	srv := &s.u.server
+	srv := s.srv
 	of := srv.cfg.OpenAPI
 	a, err := openapi.Open(ctx, openapi.Options{
 		Name: srv.who, Document: of.Document, Base: srv.cfg.URL, Include: of.Include, Exclude: of.Exclude, Header: srv.header, Wrap: srv.wrap(s),
@@ -20,5 +20,5 @@ func connectAPI(ctx context.Context, s *slot) (*link, error) {
 	if a.More > 0 {
 		srv.log.Warn("the document has more operations than weir offers", "left_out", a.More)
 	}
-	return &link{slot: s, peer: a, hello: a.Hello(), done: a.Done(), err: s.u.stopped, close: a.Close}, nil
+	return &link{slot: s, peer: a, hello: a.Hello(), done: a.Done(), err: srv.stopped, close: a.Close}, nil
 }

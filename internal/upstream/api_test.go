@@ -52,7 +52,7 @@ func TestAPI(t *testing.T) {
 	if hello, err := u.Ready(t.Context()); err != nil || rawjson.Text(rawjson.Get(hello.ServerInfo, "title")) != "Shop" {
 		t.Fatalf("%v, %s", err, hello.ServerInfo)
 	}
-	<-u.settled
+	<-u.lists.settled
 	var names []string
 	for _, tool := range s.listings["shop"].Tools {
 		names = append(names, rawjson.Text(rawjson.Get(tool, "name")))
@@ -79,7 +79,7 @@ func TestAPI(t *testing.T) {
 		t.Errorf("a slow call is %v", kind)
 	}
 	u, _ = m.Upstream("lost")
-	<-u.settled
+	<-u.lists.settled
 	if _, err := u.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), `upstream "lost": the OpenAPI document http://`) || errors.Is(err, mcp.ErrNotSent) {
 		t.Errorf("an API without its document: %v", err)
 	}

@@ -21,9 +21,9 @@ func BenchmarkCall(b *testing.B) {
 		b.Fatal(err)
 	}
 	u, _ := m.Upstream("fake")
-	u.shared.calls.mu.Lock()
-	direct := u.shared.calls.link.peer
-	u.shared.calls.mu.Unlock()
+	u.conns.shared.calls.mu.Lock()
+	direct := u.conns.shared.calls.link.peer
+	u.conns.shared.calls.mu.Unlock()
 	ctx := mcp.WithCaller(b.Context(), mcp.NewSession("", "a"))
 	params := json.RawMessage(`{"name":"a","arguments":{"text":"hello"}}`)
 	measure := func(p mcp.Peer) time.Duration {

@@ -29,14 +29,11 @@ type greetingError struct{ error }
 
 func (e greetingError) Unwrap() error { return e.error }
 
-// process is a program apart from its streams.
-type process interface{ Kill() }
-
 // connect makes one attempt to get a connection for a slot. It ends when the slot does. A program
 // that has not been listed yet waits for its turn first; that wait is not part of StartTimeout. Other
 // programs have none, because a call waits for them.
 func (srv *server) connect(s *slot, version string) (*link, error) {
-	if srv.program() && s.isShared() && !s.u.lists.listed.Load() {
+	if srv.program() && s.isShared() && !s.conns.lists.listed.Load() {
 		leave, err := srv.opts.turns.take(s.ctx)
 		if err != nil {
 			return nil, err
@@ -45,7 +42,7 @@ func (srv *server) connect(s *slot, version string) (*link, error) {
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, srv.opts.StartTimeout)
 	defer cancel()
-	s.chooseHolder()
+	s.credential.choose()
 	var l *link
 	var err error
 	switch {
@@ -79,7 +76,7 @@ func (srv *server) connect(s *slot, version string) (*link, error) {
 func (srv *server) command(ctx context.Context, s *slot) (cmd stdio.Command, texts []string, err error) {
 	env := slices.Clone(srv.opts.BaseEnv)
 	for _, name := range slices.Sorted(maps.Keys(srv.cfg.Env)) {
-		value, err := s.text(ctx, srv.cfg.Env[name], &texts)
+		value, err := s.credential.text(ctx, srv.cfg.Env[name], &texts)
 		if err != nil {
 			return stdio.Command{}, nil, err
 		}
@@ -158,18 +155,6 @@ func confine(o *Options, s *mcpserver.Server, cmd *stdio.Command) (free func(), 
 	return free, nil
 }
 
-// track makes kill reach p until untrack is called.
-func (srv *server) track(p process) (untrack func()) {
-	srv.mu.Lock()
-	defer srv.mu.Unlock()
-	srv.processes[p] = struct{}{}
-	return func() {
-		srv.mu.Lock()
-		defer srv.mu.Unlock()
-		delete(srv.processes, p)
-	}
-}
-
 // connectProgram starts a program and connects to it over its streams.
 func (srv *server) connectProgram(ctx context.Context, s *slot, version string) (*link, error) {
 	if srv.open != nil {
@@ -190,7 +175,7 @@ func (srv *server) connectProgram(ctx context.Context, s *slot, version string) 
 	if err != nil {
 		return nil, err
 	}
-	untrack := srv.track(p)
+	untrack := srv.programs.track(p)
 	l, err := srv.greet(ctx, s, p, version, p)
 	if err != nil {
 		untrack()
@@ -206,7 +191,7 @@ func (srv *server) connectProgram(ctx context.Context, s *slot, version string) 
 // closes the stream. p is the program of the stream, or nil.
 func (srv *server) greet(ctx context.Context, s *slot, stream mcp.Stream, version string, p *stdio.Process) (*link, error) {
 	if s.key.session == nil && !s.key.modern {
-		stream = watchRoots(stream, s.u.foundRoots)
+		stream = watchRoots(stream, srv.foundRoots)
 	}
 	junk := &junk{srv: srv, printed: p != nil}
 	s.greeting.Store(junk)
@@ -345,7 +330,7 @@ func (srv *server) wrap(s *slot) func(http.RoundTripper) http.RoundTripper {
 		return nil
 	}
 	return func(base http.RoundTripper) http.RoundTripper {
-		return srv.opts.Transport(srv.name, s.owner(), base)
+		return srv.opts.Transport(srv.name, s.credential.owner(), base)
 	}
 }
 
@@ -369,7 +354,10 @@ func (srv *server) connectProgramAt(ctx context.Context, s *slot, version string
 		s.leaveProgram(false)
 	}
 	if s.program == nil {
-		g, err := srv.useProgram(ctx, s)
+		start := func() (*stdio.Process, error) { return srv.startProgram(ctx, s, true) }
+		g, err := srv.programs.use(ctx, start, func(line []byte) {
+			srv.log.Debug("stdout", "line", srv.opts.Redact(string(line[:min(len(line), 1024)])))
+		})
 		if err != nil {
 			return nil, err
 		}

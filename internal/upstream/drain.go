@@ -93,17 +93,9 @@ var errMoved = errors.New("the server is at another node")
 // moveTo makes next the place of new calls of u, and of those that wait for a connection: the server has moved
 // to another node of the cluster, or from there. Calls that have a connection go on.
 func moveTo(u, next *Upstream) {
-	u.slotsMu.Lock()
-	defer u.slotsMu.Unlock()
 	u.next.Store(next)
-	u.shared.calls.move()
-	for _, s := range u.slots {
-		s.calls.move()
-	}
-	for w := range u.watches {
-		next.spawn(func() { w.moveTo(next) })
-	}
-	clear(u.watches)
+	u.conns.move()
+	u.watches.move(next)
 }
 
 // Ended waits until the former upstreams of a name have ended, with their programs. If ctx ends first, their
@@ -135,7 +127,7 @@ func (m *Manager) Ended(ctx context.Context, name string) {
 	case <-grace.C:
 	}
 	for _, u := range all {
-		u.kill()
+		u.programs.kill()
 	}
 	<-last.done
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
-	"github.com/weir-mcp/weir/internal/upstream/subscription"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -165,17 +164,17 @@ func TestDrainOfOnePort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var order []string
 		note := func(what string) { order = append(order, what) }
-		u := &Upstream{server: server{cfg: &mcpserver.Server{Command: "a", URL: "http://127.0.0.1:1/"}, log: slog.New(slog.DiscardHandler)}, work: newBusy(), ended: make(chan struct{}), settled: make(chan struct{})}
+		u := &Upstream{server: server{cfg: &mcpserver.Server{Command: "a", URL: "http://127.0.0.1:1/"}, log: slog.New(slog.DiscardHandler)}, work: newBusy(), ended: make(chan struct{})}
 		u.opts = Options{ReadyBudget: 10 * time.Second}
-		u.subs = subscription.NewRegistry(listeningServer{u}, "", u.log)
-		u.ctx, u.cancel = context.WithCancel(t.Context())
+		u.lists.init(&u.server, place{})
+		u.conns.init(&u.server, &u.lists, nil)
 		u.work.enter()
 		d := &departure{u: u, limit: time.Minute, free: make(chan struct{}), done: make(chan struct{}), hurry: t.Context()}
 		began := time.Now()
 		go d.leave(nil)
 		<-d.free
-		if u.ctx.Err() == nil || time.Since(began) != 5*time.Second {
-			t.Errorf("the next one may start after %v, while the old one runs: %t", time.Since(began), u.ctx.Err() == nil)
+		if u.conns.ctx.Err() == nil || time.Since(began) != 5*time.Second {
+			t.Errorf("the next one may start after %v, while the old one runs: %t", time.Since(began), u.conns.ctx.Err() == nil)
 		}
 		<-d.done
 

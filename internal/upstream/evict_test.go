@@ -15,9 +15,9 @@ import (
 // slotOf returns the connection of a principal.
 func slotOf(t *testing.T, u *Upstream, principal string) *slot {
 	t.Helper()
-	u.slotsMu.Lock()
-	defer u.slotsMu.Unlock()
-	s := u.slots[slotKey{principal: principal}]
+	u.conns.mu.Lock()
+	defer u.conns.mu.Unlock()
+	s := u.conns.byKey[slotKey{principal: principal}]
 	if s == nil {
 		t.Fatalf("%s has no connection", principal)
 	}
@@ -54,9 +54,9 @@ func TestEvictSparesCalls(t *testing.T) {
 			}
 			s.calls.mu.Unlock()
 		}
-		u.slotsMu.Lock()
-		evicted := u.evict("")
-		u.slotsMu.Unlock()
+		u.conns.mu.Lock()
+		evicted := u.conns.evict("")
+		u.conns.mu.Unlock()
 		if taken == nil || !evicted {
 			t.Fatal("nothing was evicted")
 		}
@@ -92,8 +92,8 @@ func TestCallWhileASlotLeaves(t *testing.T) {
 		mustCall(t, ann, "a", "{}", "a")
 		old, starts := slotOf(t, u, "ann"), f.started()
 		func() {
-			u.homes.mu.Lock() // so that the slot cannot leave the table by itself
-			defer u.homes.mu.Unlock()
+			u.conns.homes.mu.Lock() // so that the slot cannot leave the table by itself
+			defer u.conns.homes.mu.Unlock()
 			if !old.calls.endQuiet() {
 				t.Error("the connection is in use")
 			}

@@ -422,9 +422,9 @@ func TestProgramAtURLIsShared(t *testing.T) {
 	u := upstreamOf(t, m, "web")
 	pid := u.Status().Pid
 	programs := func() int {
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		return len(u.processes)
+		u.programs.mu.Lock()
+		defer u.programs.mu.Unlock()
+		return len(u.programs.all)
 	}
 	calls := func(session *mcp.Session) {
 		t.Helper()

@@ -91,7 +91,7 @@ func (ms *members) await(key memberKey, who *identity.Identity, signed bool) {
 	}
 	ms.watched[key] = &watched{who, asked, signed}
 	if !ms.watching {
-		ms.watching = ms.u.spawn(ms.watch)
+		ms.watching = ms.conns.spawn(ms.watch)
 	}
 }
 
@@ -112,7 +112,7 @@ func (ms *members) mayWatch(key memberKey, signed bool) bool {
 // watch looks whether principals who wait have signed in, or whether their next fetch is due, until
 // none waits. It serves clients that wait for notifications.
 func (ms *members) watch() {
-	for subscription.Sleep(ms.u.ctx, signInPause) {
+	for subscription.Sleep(ms.conns.ctx, signInPause) {
 		ms.mu.Lock()
 		waiting := map[memberKey]*watched{}
 		for key, w := range ms.watched {
@@ -129,7 +129,7 @@ func (ms *members) watch() {
 			return
 		}
 		for key, w := range waiting {
-			ctx := identity.With(ms.u.ctx, w.who)
+			ctx := identity.With(ms.conns.ctx, w.who)
 			signed := ms.signedIn(ctx, key)
 			ms.mu.Lock()
 			if ms.watched[key] == w {

@@ -33,11 +33,11 @@ func (srv *server) leadsBack() error {
 
 // leaveOut records that the server is weir itself. It is never started again.
 func (s *slot) leaveOut(err error) {
-	told := s.u.leftOut.Swap(true)
+	told := s.srv.leftOut.Swap(true)
 	s.calls.end(StateLeftOut, err)
 	if !told {
-		s.u.log.Info(err.Error())
+		s.srv.log.Info(err.Error())
 	}
-	s.u.settle()
+	s.conns.lists.settle()
 	<-s.ctx.Done()
 }

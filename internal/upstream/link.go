@@ -64,12 +64,12 @@ func (l *link) Call(ctx context.Context, timeout time.Duration, method string, p
 	result, err := l.peer.Call(limited, method, params, back)
 	own.End(result, err)
 	if err != nil && timeout > 0 && limited.Err() != nil && ctx.Err() == nil && !mcp.IsAnswer(err) {
-		u := l.slot.u
+		srv := l.slot.srv
 		hint := ""
-		if timeout == u.cfg.Timeout {
-			hint = "; mcpServers." + u.name + ".timeout allows more"
+		if timeout == srv.cfg.Timeout {
+			hint = "; mcpServers." + srv.name + ".timeout allows more"
 		}
-		return nil, mcp.Errorf(mcp.KindUpstreamTimeout, "%s did not answer %s within %s%s", u.who, method, timeout, hint)
+		return nil, mcp.Errorf(mcp.KindUpstreamTimeout, "%s did not answer %s within %s%s", srv.who, method, timeout, hint)
 	}
 	return result, err
 }
@@ -129,7 +129,7 @@ func (l *link) adapt(ctx context.Context, method string, params json.RawMessage)
 		}
 		return params, nil
 	}
-	info, level := l.slot.u.opts.ClientInfo, ""
+	info, level := l.slot.srv.opts.ClientInfo, ""
 	capabilities := json.RawMessage("{}")
 	if caller := mcp.Caller(ctx); caller != nil {
 		level = caller.LogLevel()
@@ -288,10 +288,10 @@ func (h handler) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, er
 	}
 	switch r.Method {
 	case "roots/list":
-		s.u.foundRoots()
+		s.srv.foundRoots()
 		return json.RawMessage(`{"roots":[]}`), nil // a shared connection has no roots
 	case "sampling/createMessage", "elicitation/create":
-		return nil, mcp.Errorf(mcp.KindNoBackChannel, "%s asked for %s outside any call; sessions share its connection, so nobody can be asked; set per_session: true for it", s.u.who, r.Method)
+		return nil, mcp.Errorf(mcp.KindNoBackChannel, "%s asked for %s outside any call; sessions share its connection, so nobody can be asked; set per_session: true for it", s.srv.who, r.Method)
 	}
 	return nil, mcp.MethodNotFound(r.Method)
 }
@@ -301,7 +301,7 @@ const maxLogged = 500
 
 // operatorLog logs a log message of the server that belongs to no session (spec/calls §3: unowned
 // log messages go to the operator).
-func (u *Upstream) operatorLog(params json.RawMessage) {
+func operatorLog(log *slog.Logger, redact func(string) string, params json.RawMessage) {
 	var severity, logger, message []byte
 	if rawjson.Scan(params, rawjson.Key("level", &severity), rawjson.Key("logger", &logger), rawjson.Key("data", &message)) != nil {
 		return
@@ -315,16 +315,16 @@ func (u *Upstream) operatorLog(params json.RawMessage) {
 	case n >= mcp.LogSeverity("warning"):
 		level = slog.LevelWarn
 	}
-	if !u.log.Enabled(context.Background(), level) {
+	if !log.Enabled(context.Background(), level) {
 		return
 	}
 	data := rawjson.Text(message)
 	if data == "" {
 		data = string(message)
 	}
-	data = u.opts.Redact(data)
+	data = redact(data)
 	if len(data) > maxLogged {
 		data = data[:maxLogged] + "…"
 	}
-	u.log.Log(context.Background(), level, "the server says: "+data, "logger", rawjson.Text(logger))
+	log.Log(context.Background(), level, "the server says: "+data, "logger", rawjson.Text(logger))
 }

@@ -92,7 +92,7 @@ func TestAdaptOffersTasks(t *testing.T) {
 	} {
 		u := &Upstream{}
 		u.opts.ClientInfo = json.RawMessage(`{"name":"w"}`)
-		l := &link{slot: &slot{u: u}, hello: mcp.Hello{Version: mcp.V20260728, Modern: c.modern, Capabilities: json.RawMessage(c.capabilities)}}
+		l := &link{slot: &slot{srv: &u.server}, hello: mcp.Hello{Version: mcp.V20260728, Modern: c.modern, Capabilities: json.RawMessage(c.capabilities)}}
 		ctx := t.Context()
 		if c.offer != nil {
 			ctx = mcptask.WithOffer(ctx, *c.offer)
@@ -111,7 +111,7 @@ func TestAdaptOffersTasks(t *testing.T) {
 			t.Errorf("%s: the connection of one session speaks for the server", c.name)
 		}
 		u.log, u.cfg = slog.New(slog.DiscardHandler), &mcpserver.Server{}
-		u.server.greeted(&slot{u: u}, l)
+		u.server.greeted(&slot{srv: &u.server}, l)
 		if u.OffersTasks() != (c.capabilities != `{}`) {
 			t.Errorf("%s: of %s it says that it offers tasks: %t", c.name, c.capabilities, u.OffersTasks())
 		}

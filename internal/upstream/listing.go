@@ -50,6 +50,9 @@ type lists struct {
 	added  added
 	own    *members // of a server that lists for each principal, which tells the Sink nothing; else nil
 
+	settled    chan struct{} // closed after the first reading, successful or not
+	settleOnce sync.Once
+
 	learning chan struct{} // holds the one goroutine that lists the tools for their headers
 	learned  time.Time     // the last time of that; guarded by learning
 
@@ -58,6 +61,14 @@ type lists struct {
 	hash    uint64     // of the listing that the Sink has
 	listErr error
 }
+
+func (ls *lists) init(srv *server, at place) {
+	ls.srv, ls.found, ls.learning, ls.settled = srv, at.found, make(chan struct{}, 1), make(chan struct{})
+	ls.order.Store(int64(at.order))
+}
+
+// settle says that there was a first reading, or that there will be none.
+func (ls *lists) settle() { ls.settleOnce.Do(func() { close(ls.settled) }) }
 
 // perCaller reports whether the server lists for each principal.
 func (ls *lists) perCaller() bool { return ls.own != nil }
@@ -112,29 +123,29 @@ func (b listBytes) exceeded() string {
 // list reads the lists and hands them to the Sink, once for the connection and again whenever the
 // server reports a change. listed is closed after the first attempt, successful or not.
 func (s *slot) list(ctx context.Context, l *link, listed chan<- struct{}) {
-	u := s.u
+	lists, log := s.conns.lists, s.srv.log
 	select {
 	case <-s.relist: // from before the lists are read
 	default:
 	}
 	retry := firstRelist
 	for first := true; ; first = false {
-		err := u.lists.read(ctx, l)
+		err := lists.read(ctx, l)
 		if ctx.Err() != nil {
 			return
 		}
-		u.lists.failed(err)
-		if refusesHolder(u.cfg, err) {
-			u.log.Warn("the lists cannot be read with the credential of this principal, or without one", "err", err)
-			u.lists.offerSignIn()
+		lists.failed(err)
+		if refusesHolder(s.srv.cfg, err) {
+			log.Warn("the lists cannot be read with the credential of this principal, or without one", "err", err)
+			lists.offerSignIn()
 			s.calls.lose(l, holderError{err})
-			u.settle()
+			lists.settle()
 			return
 		}
 		again := make(<-chan time.Time)
 		var timer *time.Timer
 		if err != nil {
-			u.log.Warn("the lists cannot be read", "err", err, "retry_in", retry)
+			log.Warn("the lists cannot be read", "err", err, "retry_in", retry)
 			timer = time.NewTimer(retry)
 			again = timer.C
 			retry = min(2*retry, longestRelist)
@@ -142,7 +153,7 @@ func (s *slot) list(ctx context.Context, l *link, listed chan<- struct{}) {
 			retry = firstRelist
 		}
 		if first {
-			u.settle()
+			lists.settle()
 			close(listed)
 		}
 		select {

@@ -345,7 +345,7 @@ func (m *Manager) Close(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	for _, u := range all {
-		u.kill()
+		u.programs.kill()
 	}
 	<-done
 	m.children.Close()
@@ -404,13 +404,13 @@ func (m *Manager) Ready(ctx context.Context) error {
 			continue
 		}
 		select {
-		case <-u.settled:
+		case <-u.lists.settled:
 		case <-ctx.Done():
 		}
 		if !s.Required || u.lists.listed.Load() || u.leftOut.Load() || u.lists.perCaller() && u.lists.own.reachable() {
 			continue
 		}
-		err := u.shared.calls.lastError()
+		err := u.conns.shared.calls.lastError()
 		if err == nil {
 			err = mcp.Errorf(mcp.KindUpstreamStarting, "it has not answered yet")
 		}
@@ -420,7 +420,7 @@ func (m *Manager) Ready(ctx context.Context) error {
 }
 
 // Settled returns a channel that is closed after the first listing attempt, successful or not.
-func (u *Upstream) Settled() <-chan struct{} { return u.settled }
+func (u *Upstream) Settled() <-chan struct{} { return u.lists.settled }
 
 // Each calls fn for every server of the configuration, in its order, and then for attached ones.
 // The Upstream is nil for a server that is disabled or faulty.

@@ -40,12 +40,13 @@ const (
 // A listing is of one principal, and of one grant where the credential comes from the token of the
 // caller. All methods are safe for concurrent use.
 type members struct {
-	u     *Upstream
+	conns *connections
+	srv   *server
 	most  int // principals with a listing
 	shelf shelf
 	turns chan struct{} // holds the fetches in progress
 
-	mu       sync.Mutex // guards below; taken before Upstream.slotsMu
+	mu       sync.Mutex // guards below; taken before connections.mu
 	byKey    map[memberKey]*list.Element
 	byUse    list.List              // of *member, the one asked for longest ago in front
 	holders  map[string]*holder     // by principal
@@ -82,12 +83,12 @@ type member struct {
 	next     time.Time          // no fetch before it after a failure
 }
 
-func newMembers(u *Upstream) *members {
+func newMembers(c *connections) *members {
 	return &members{
-		u: u, most: maxMembers, turns: make(chan struct{}, maxFetches), byKey: map[memberKey]*list.Element{}, watched: map[memberKey]*watched{}, holders: map[string]*holder{},
+		conns: c, srv: c.srv, most: maxMembers, turns: make(chan struct{}, maxFetches), byKey: map[memberKey]*list.Element{}, watched: map[memberKey]*watched{}, holders: map[string]*holder{},
 		shelf: shelf{
-			conceal: u.opts.Conceal, judge: u.opts.Judge, order: func() int { return int(u.lists.order.Load()) },
-			room: u.room(), most: maxShelved, listings: map[[32]byte]*shelved{}, definitions: map[[32]byte]*definition{},
+			conceal: c.srv.opts.Conceal, judge: c.srv.opts.Judge, order: func() int { return int(c.lists.order.Load()) },
+			room: c.srv.room(), most: maxShelved, listings: map[[32]byte]*shelved{}, definitions: map[[32]byte]*definition{},
 		},
 	}
 }
@@ -99,7 +100,7 @@ func (ms *members) keyOf(ctx context.Context) memberKey {
 	if session := mcp.Caller(ctx); session != nil {
 		key.principal = session.Principal()
 	}
-	if ms.u.cfg.FromCaller() && id.Principal == key.principal {
+	if ms.srv.cfg.FromCaller() && id.Principal == key.principal {
 		key.grant = strings.Clone(id.Grant())
 	}
 	return key
@@ -107,15 +108,15 @@ func (ms *members) keyOf(ctx context.Context) memberKey {
 
 // signedIn reports whether requests of a principal carry a credential.
 func (ms *members) signedIn(ctx context.Context, key memberKey) bool {
-	switch c := ms.u.opts.Credentials; {
+	switch c := ms.srv.opts.Credentials; {
 	case key.principal == "":
 		return false
 	case c == nil:
-		return !ms.u.cfg.FromCaller() // the server needs none
-	case ms.u.cfg.FromCaller():
-		return c.Shown(ctx, ms.u.name) == nil
+		return !ms.srv.cfg.FromCaller() // the server needs none
+	case ms.srv.cfg.FromCaller():
+		return c.Shown(ctx, ms.srv.name) == nil
 	}
-	return ms.u.signedIn(key.principal)
+	return ms.srv.signedIn(key.principal)
 }
 
 // of returns what the caller of ctx sees of the server. known is false while its listing is not known.
@@ -179,7 +180,7 @@ func (ms *members) look(ctx context.Context, m *member) {
 func (ms *members) signedOut(key memberKey) {
 	if m := ms.find(key); m != nil {
 		ms.forget(m)
-		ms.u.spawn(func() { ms.tell(key) })
+		ms.conns.spawn(func() { ms.tell(key) })
 	}
 }
 
@@ -218,7 +219,7 @@ func (ms *members) member(key memberKey) *member {
 // evict forgets a principal, who is told if it had a listing. The caller holds mu.
 func (ms *members) evict(m *member) {
 	if m.listing != nil {
-		ms.u.spawn(func() { ms.tell(m.key) })
+		ms.conns.spawn(func() { ms.tell(m.key) })
 	}
 	ms.forget(m)
 }
@@ -239,7 +240,7 @@ func (ms *members) forget(m *member) {
 		m.cancel()
 	}
 	m.undelay()
-	if old := m.listing; old != nil && !ms.u.spawn(func() { ms.shelf.drop(old) }) {
+	if old := m.listing; old != nil && !ms.conns.spawn(func() { ms.shelf.drop(old) }) {
 		ms.shelf.drop(old) // the upstream ends
 	}
 	m.listing, m.stale = nil, false
@@ -247,8 +248,8 @@ func (ms *members) forget(m *member) {
 
 // signIn returns what principals without a credential see. The caller holds mu.
 func (ms *members) signIn() *served {
-	if order := int(ms.u.lists.order.Load()); ms.stranger == nil || ms.stranger.listing.Order != order {
-		ms.stranger = newServed(ms.u.lists.signIn())
+	if order := int(ms.conns.lists.order.Load()); ms.stranger == nil || ms.stranger.listing.Order != order {
+		ms.stranger = newServed(ms.conns.lists.signIn())
 	}
 	return ms.stranger
 }
@@ -269,7 +270,7 @@ func (ms *members) begin(ctx context.Context, m *member, delay time.Duration) {
 			ms.mu.Lock()
 			defer ms.mu.Unlock()
 			if m.delay == timer {
-				ms.begin(ms.u.ctx, m, 0)
+				ms.begin(ms.conns.ctx, m, 0)
 			}
 		})
 		m.delay = timer
@@ -277,12 +278,12 @@ func (ms *members) begin(ctx context.Context, m *member, delay time.Duration) {
 	}
 	m.undelay()
 	id := m.who
-	if shown := identity.From(ctx); shown.Principal == m.key.principal && ms.u.cfg.FromCaller() && shown.Bearer != "" {
+	if shown := identity.From(ctx); shown.Principal == m.key.principal && ms.srv.cfg.FromCaller() && shown.Bearer != "" {
 		id = shown
 	}
-	run, cancel := context.WithCancel(identity.With(ms.u.ctx, id))
+	run, cancel := context.WithCancel(identity.With(ms.conns.ctx, id))
 	m.fetching, m.cancel = make(chan struct{}), cancel
-	if !ms.u.spawn(func() { defer cancel(); ms.fetch(run, m) }) {
+	if !ms.conns.spawn(func() { defer cancel(); ms.fetch(run, m) }) {
 		cancel()
 		m.fetching, m.cancel = nil, nil // the upstream ends
 	}
@@ -325,7 +326,7 @@ func (ms *members) shelve(m *member, l primitive.Listing, rules *toolRules) (*sh
 			return fresh, nil
 		}
 		if !ms.evictUnused(m) {
-			return nil, mcp.Errorf(mcp.KindOverloaded, "%s: there is no room for the lists of another principal; raise limits.memory (at most %d bytes serve for the lists of one server), or set mcpServers.%s.lists to shared", ms.u.who, maxShelved, ms.u.name)
+			return nil, mcp.Errorf(mcp.KindOverloaded, "%s: there is no room for the lists of another principal; raise limits.memory (at most %d bytes serve for the lists of one server), or set mcpServers.%s.lists to shared", ms.srv.who, maxShelved, ms.srv.name)
 		}
 	}
 }
@@ -358,39 +359,21 @@ func (ms *members) evictUnused(except *member) bool {
 // read reads the lists over the connection of a principal.
 func (ms *members) read(ctx context.Context, key memberKey) (primitive.Listing, *toolRules, error) {
 	for ended := 0; ; ended++ {
-		s, err := ms.slot(key)
+		s, err := ms.conns.forPrincipal(key.principal, key.grant)
 		if err != nil {
 			return primitive.Listing{}, nil, err
 		}
 		l, err := s.calls.acquire(ctx)
 		if errors.Is(err, errSlotEnded) && ended < 3 {
-			ms.u.drop(s)
+			ms.conns.drop(s)
 			continue
 		}
 		if err != nil {
-			return primitive.Listing{}, nil, ms.u.public(err)
+			return primitive.Listing{}, nil, ms.srv.public(err)
 		}
 		defer s.calls.release(l)
-		return ms.u.lists.gather(ctx, l)
+		return ms.conns.lists.gather(ctx, l)
 	}
-}
-
-// slot returns the slot of a principal.
-func (ms *members) slot(key memberKey) (*slot, error) {
-	u, plain := ms.u, slotKey{principal: key.principal, grant: key.grant}
-	u.slotsMu.Lock()
-	if s := u.slots[plain]; s != nil && s.ctx.Err() == nil {
-		u.slotsMu.Unlock()
-		return s, nil
-	}
-	for k, s := range u.slots {
-		if k.principal == key.principal && k.grant == key.grant && !k.modern && s.ctx.Err() == nil {
-			u.slotsMu.Unlock()
-			return s, nil
-		}
-	}
-	u.slotsMu.Unlock()
-	return u.slot(plain)
 }
 
 // settle takes the outcome of a fetch.
@@ -399,7 +382,7 @@ func (ms *members) settle(m *member, fresh *shelved, err error) {
 	close(m.fetching)
 	m.fetching, m.cancel = nil, nil
 	old, changed, warn := fresh, false, false // of a principal that has signed out or was evicted meanwhile
-	current := !m.gone && ms.u.ctx.Err() == nil
+	current := !m.gone && ms.conns.ctx.Err() == nil
 	if current {
 		old, changed = ms.take(m, fresh, err)
 		if warn = err != nil && time.Since(ms.warned) >= warnPause; warn {
@@ -409,9 +392,9 @@ func (ms *members) settle(m *member, fresh *shelved, err error) {
 	ms.mu.Unlock()
 	switch {
 	case warn:
-		ms.u.log.Warn("the lists of a principal cannot be read", "err", err)
+		ms.srv.log.Warn("the lists of a principal cannot be read", "err", err)
 	case err != nil && current:
-		ms.u.log.Debug("the lists of a principal cannot be read", "err", err)
+		ms.srv.log.Debug("the lists of a principal cannot be read", "err", err)
 	}
 	if old != nil {
 		ms.shelf.drop(old)
@@ -432,7 +415,7 @@ func (ms *members) take(m *member, fresh *shelved, err error) (old *shelved, cha
 		m.pace.fetched(now, changed)
 		delete(ms.watched, m.key)
 		if m.stale {
-			ms.begin(ms.u.ctx, m, m.pace.pause)
+			ms.begin(ms.conns.ctx, m, m.pace.pause)
 		}
 		return old, changed
 	}
@@ -440,12 +423,12 @@ func (ms *members) take(m *member, fresh *shelved, err error) (old *shelved, cha
 		m.failing = now
 	}
 	m.next = now.Add(refetchWait(m.failures))
-	refused := refusesHolder(ms.u.cfg, err)
+	refused := refusesHolder(ms.srv.cfg, err)
 	switch {
 	case refused:
 		changed = m.listing != nil || !m.refused
 	case m.listing != nil:
-		changed, m.stale = now.Sub(m.failing) >= ms.u.opts.Grace, true
+		changed, m.stale = now.Sub(m.failing) >= ms.srv.opts.Grace, true
 	}
 	if m.refused = m.refused || refused; changed {
 		old, m.listing = m.listing, nil
@@ -465,7 +448,7 @@ func refetchWait(failures int) time.Duration {
 
 // tell says that what a principal sees has changed. The caller holds no lock.
 func (ms *members) tell(key memberKey) {
-	if f := ms.u.opts.ListsChanged; f != nil {
+	if f := ms.srv.opts.ListsChanged; f != nil {
 		f(key.principal, key.grant)
 	}
 }

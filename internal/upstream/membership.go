@@ -58,7 +58,7 @@ func (ms *members) changed(key memberKey, now bool) {
 	if now {
 		delay = 0
 	}
-	ms.begin(ms.u.ctx, m, delay)
+	ms.begin(ms.conns.ctx, m, delay)
 }
 
 // relearn fetches the listing of a principal and waits, unless that has just been done.
@@ -107,14 +107,14 @@ func (ms *members) retry(ctx context.Context, most time.Duration) error {
 func (ms *members) signedInError(ctx context.Context) error {
 	key := ms.keyOf(ctx)
 	if !ms.signedIn(ctx, key) {
-		return ms.u.credentialOf(key.principal)
+		return ms.srv.credentialOf(key.principal)
 	}
 	return ms.retry(ctx, signInWait)
 }
 
 // again judges the listings again: the lock, or the place of the server, has changed.
 func (ms *members) again() {
-	ms.u.spawn(func() {
+	ms.conns.spawn(func() {
 		changed := ms.shelf.again()
 		var keys []memberKey
 		ms.mu.Lock()
@@ -155,7 +155,7 @@ func (ms *members) any() bool { return len(ms.shelf.all()) > 0 }
 
 // reachable reports whether the server answers: it is asked for no lists before the first sign-in.
 func (ms *members) reachable() bool {
-	shared := ms.u.shared.calls
+	shared := ms.conns.shared.calls
 	state, _ := shared.now()
 	return state == StateReady || state == StateIdle || needsSignIn(shared.lastError())
 }
@@ -171,12 +171,8 @@ func (ms *members) report(st *Status) {
 	if ms.any() {
 		state = StateIdle
 	}
-	ms.u.slotsMu.Lock()
-	defer ms.u.slotsMu.Unlock()
-	for key, s := range ms.u.slots {
-		if now, _ := s.calls.now(); key.principal != "" && now == StateReady {
-			state = StateReady
-		}
+	if ms.conns.isReady(func(principal string) bool { return principal != "" }) {
+		state = StateReady
 	}
 	if st.State = state; state != StateSignIn {
 		st.LastError = ""

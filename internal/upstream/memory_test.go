@@ -194,9 +194,9 @@ func TestBackoff(t *testing.T) {
 		u := upstreamOf(t, m, "fake")
 		for due := false; !due; {
 			time.Sleep(100 * time.Millisecond)
-			u.shared.calls.mu.Lock()
-			due = u.shared.calls.state == StateFailed && time.Since(u.shared.calls.tried) > kickAfter
-			u.shared.calls.mu.Unlock()
+			u.conns.shared.calls.mu.Lock()
+			due = u.conns.shared.calls.state == StateFailed && time.Since(u.conns.shared.calls.tried) > kickAfter
+			u.conns.shared.calls.mu.Unlock()
 		}
 		f.set(nil, "a")
 		began := time.Now()
@@ -213,7 +213,7 @@ func TestCallsDoNotHammer(t *testing.T) {
 	t.Parallel()
 	f := &fake{capabilities: toolsOnly, refuse: errors.New("no such program")}
 	inBubble(t, f, Options{}, &mcpserver.Server{}, func(t *testing.T, m *Manager, _ *sink) {
-		slot := upstreamOf(t, m, "fake").shared
+		slot := upstreamOf(t, m, "fake").conns.shared
 		for due := false; !due; time.Sleep(100 * time.Millisecond) {
 			slot.calls.mu.Lock()
 			due = time.Since(slot.calls.tried) > kickAfter && time.Until(slot.calls.next) > 2*kickAfter
@@ -239,9 +239,9 @@ func TestBackoffResetsWhenStable(t *testing.T) {
 			time.Sleep(20 * time.Second)
 		}
 		u := upstreamOf(t, m, "fake")
-		u.shared.calls.mu.Lock()
-		failures := u.shared.calls.failures
-		u.shared.calls.mu.Unlock()
+		u.conns.shared.calls.mu.Lock()
+		failures := u.conns.shared.calls.failures
+		u.conns.shared.calls.mu.Unlock()
 		if failures != 6 {
 			t.Errorf("%d failures in a row, want 6", failures)
 		}

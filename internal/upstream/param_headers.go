@@ -78,9 +78,9 @@ func (ls *lists) rulesOf(ctx context.Context) *toolRules {
 
 // setParamHeaders adds the Mcp-Param-* headers of a modern tools/call over the slot's connection.
 func (s *slot) setParamHeaders(tool string, params json.RawMessage, h http.Header) {
-	rules := s.u.lists.rules.Load()
-	if s.u.lists.perCaller() {
-		rules = s.u.lists.own.rules(memberKey{s.key.principal, s.key.grant})
+	rules := s.conns.lists.rules.Load()
+	if s.conns.lists.perCaller() {
+		rules = s.conns.lists.own.rules(memberKey{s.key.principal, s.key.grant})
 	}
 	rules.of(tool).Set(h, params)
 }

@@ -124,7 +124,7 @@ func (s *slot) leave() bool {
 	if !s.calls.endUncalled() {
 		return false
 	}
-	s.u.drop(s)
+	s.conns.drop(s)
 	s.cancel()
 	return true
 }

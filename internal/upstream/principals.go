@@ -4,11 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/config/mcpserver"
-	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/json/strict"
 	"github.com/weir-mcp/weir/internal/signin/oauth"
 	"github.com/weir-mcp/weir/mcp"
@@ -57,27 +55,44 @@ type Owner struct {
 	Lists bool
 }
 
-// owner returns whose the connection of the slot is.
-func (s *slot) owner() Owner {
-	return Owner{Session: s.key.session, Principal: s.holder, Grant: s.key.grant, Lists: s.isShared() && s.u.cfg.PerPrincipal()}
+// credential says whose credential the connections of a slot have, and with whose credentials the server was
+// asked in vain. Only the goroutine of the slot uses it.
+type credential struct {
+	srv    *server
+	key    slotKey // of the slot
+	holder string  // the principal whose credential the connection has; see choose
+	failed string  // the principal with whose credential the last attempt failed, or could not list
+	// refused are the principals with whose credentials attempts failed since the server was listed.
+	refused  map[string]struct{}
+	refusals refusals // of a caller's token
 }
 
-// chooseHolder decides whose credential the next connection has. The shared connection of a server
+// owner returns whose the connection is.
+func (c *credential) owner() Owner {
+	return Owner{Session: c.key.session, Principal: c.holder, Grant: c.key.grant, Lists: c.key.isShared() && c.srv.cfg.PerPrincipal()}
+}
+
+// choose decides whose credential the next connection has. The shared connection of a server
 // with a credential for each principal only lists, with the credential of any of them. Without one
 // it asks the server as a stranger, because some servers list their tools for everyone.
-func (s *slot) chooseHolder() {
-	if !s.u.cfg.PerPrincipal() {
+func (c *credential) choose() {
+	if !c.srv.cfg.PerPrincipal() {
 		return
 	}
-	if s.holder = s.key.principal; !s.isShared() {
+	if c.holder = c.key.principal; !c.key.isShared() {
 		return
 	}
-	s.holder = oauth.Anonymous
-	if c := s.u.opts.Credentials; c != nil && !s.u.lists.perCaller() {
-		if holder := s.nextHolder(c); holder != "" {
-			s.holder = holder
+	c.holder = oauth.Anonymous
+	if c.lends() {
+		if holder := c.next(); holder != "" {
+			c.holder = holder
 		}
 	}
+}
+
+// lends reports whether the shared connection may have the credential of any principal.
+func (c *credential) lends() bool {
+	return c.srv.cfg.PerPrincipal() && c.srv.opts.Credentials != nil && !c.srv.cfg.ListsPerCaller()
 }
 
 // holderError is the error of lists that the server does not show to the holder of the connection.
@@ -102,112 +117,87 @@ func refusesHolder(cfg *mcpserver.Server, err error) bool {
 	return false
 }
 
-// watchHolders returns a channel that says when to look whether a principal has a credential. It
+// watch returns a channel that says when to look whether a principal has a credential. It
 // never does for a connection that has one. The caller stops it.
-func (s *slot) watchHolders() (look <-chan time.Time, stop func()) {
-	if !s.isShared() || !s.u.cfg.PerPrincipal() || s.u.lists.perCaller() || s.holder != oauth.Anonymous || s.u.opts.Credentials == nil {
+func (c *credential) watch() (look <-chan time.Time, stop func()) {
+	if !c.key.isShared() || !c.lends() || c.holder != oauth.Anonymous {
 		return nil, func() {}
 	}
 	ticker := time.NewTicker(signInPause)
 	return ticker.C, ticker.Stop
 }
 
-// text returns a value of env with the credentials of the slot's principal in it, and adds them to
-// texts.
-func (s *slot) text(ctx context.Context, value strict.Secret, texts *[]string) (string, error) {
+// text returns a value of env with the credentials of the principal in it, and adds them to texts.
+func (c *credential) text(ctx context.Context, value strict.Secret, texts *[]string) (string, error) {
 	return mcpserver.FillUserTexts(value, func(name string) (string, error) {
-		if s.u.opts.Credentials == nil {
-			return "", mcp.Errorf(mcp.KindUpstreamUnavailable, "%s needs credentials of its callers (${user:%s}), which are not kept here", s.u.who, name)
+		if c.srv.opts.Credentials == nil {
+			return "", mcp.Errorf(mcp.KindUpstreamUnavailable, "%s needs credentials of its callers (${user:%s}), which are not kept here", c.srv.who, name)
 		}
-		text, err := s.u.opts.Credentials.Text(ctx, s.u.name, name, s.owner())
+		text, err := c.srv.opts.Credentials.Text(ctx, c.srv.name, name, c.owner())
 		*texts = append(*texts, text)
 		return text, err
 	})
 }
 
-// signedIn reports whether the next connection of the slot can have a credential.
-func (s *slot) signedIn() bool {
-	if s.isShared() && s.u.cfg.PerPrincipal() {
-		if s.u.opts.Credentials == nil || s.u.lists.perCaller() {
-			return false
-		}
-		holder := s.nextHolder(s.u.opts.Credentials)
-		// Without the wait, the server would be asked each second: with one refused credential, or with
-		// several in turn.
-		return holder != "" && (s.isUntried(holder) || !time.Now().Before(s.calls.nextTry()))
+// signedIn reports whether the next connection can have a credential. retry returns when the next attempt is due.
+func (c *credential) signedIn(retry func() time.Time) bool {
+	if !c.key.isShared() || !c.srv.cfg.PerPrincipal() {
+		return c.srv.signedIn(c.key.principal)
 	}
-	return s.u.signedIn(s.key.principal)
+	if !c.lends() {
+		return false
+	}
+	holder := c.next()
+	// Without the wait, the server would be asked each second: with one refused credential, or with
+	// several in turn.
+	return holder != "" && (c.isUntried(holder) || !time.Now().Before(retry()))
 }
 
 const (
-	maxRefused = 1000 // bounds slot.refused
-	maxLooks   = 64   // how many principals nextHolder looks at
+	maxRefused = 1000 // bounds credential.refused
+	maxLooks   = 64   // how many principals next looks at
 )
 
-// nextHolder returns a principal whose credential is tried next, "" if none has one. That is one who
+// next returns a principal whose credential is tried next, "" if none has one. That is one who
 // was not tried yet, such as the last to sign in, or else the next in turn.
-func (s *slot) nextHolder(c Credentials) string {
-	next := c.Holder(s.u.name, s.failedHolder)
+func (c *credential) next() string {
+	of, server := c.srv.opts.Credentials, c.srv.name
+	next := of.Holder(server, c.failed)
 	for holder, looks := next, 0; holder != "" && looks < maxLooks; looks++ {
-		if s.isUntried(holder) {
+		if c.isUntried(holder) {
 			return holder
 		}
-		if holder = c.Holder(s.u.name, holder); holder == next {
+		if holder = of.Holder(server, holder); holder == next {
 			break
 		}
 	}
 	return next
 }
 
-// noteFailedHolder notes that an attempt with the credential of the connection failed.
-func (s *slot) noteFailedHolder() {
-	if s.failedHolder = s.holder; !s.isShared() || s.holder == "" || len(s.refused) >= maxRefused {
+// noteFailed notes that an attempt with the credential of the connection failed.
+func (c *credential) noteFailed() {
+	if c.failed = c.holder; !c.key.isShared() || c.holder == "" || len(c.refused) >= maxRefused {
 		return
 	}
-	if s.refused == nil {
-		s.refused = map[string]struct{}{}
+	if c.refused == nil {
+		c.refused = map[string]struct{}{}
 	}
-	s.refused[s.holder] = struct{}{}
+	c.refused[c.holder] = struct{}{}
 }
 
 // isUntried reports whether no attempt with the credential of a principal failed since the server was
 // listed.
-func (s *slot) isUntried(holder string) bool {
-	_, failed := s.refused[holder]
-	return !failed && len(s.refused) < maxRefused
+func (c *credential) isUntried(holder string) bool {
+	_, failed := c.refused[holder]
+	return !failed && len(c.refused) < maxRefused
 }
 
-// keyOf returns the key of the slot for the caller of ctx. The error says that a server with a
-// credential for each principal was called without one.
-func (u *Upstream) keyOf(ctx context.Context) (slotKey, error) {
-	key, session := slotKey{}, mcp.Caller(ctx)
-	if u.cfg.PerPrincipal() {
-		if session == nil || session.Principal() == "" {
-			return key, mcp.Errorf(mcp.KindUnauthorized, "%s has a credential for each principal (credentials: %s), and this call has no principal", u.who, u.cfg.Credentials)
-		}
-		key.principal = session.Principal()
+// digest identifies the token of a caller that the next connection carries.
+func (c *credential) digest() (digest [sha256.Size]byte) {
+	if of := c.srv.opts.Credentials; of != nil && c.srv.cfg.FromCaller() {
+		digest = of.Digest(c.srv.name, c.owner())
 	}
-	if u.cfg.FromCaller() {
-		if u.opts.Credentials == nil {
-			return key, mcp.Errorf(mcp.KindUnauthorized, "%s takes the credential from the token of the caller, which is not kept here", u.who)
-		}
-		if err := u.opts.Credentials.Shown(ctx, u.name); err != nil {
-			return key, err
-		}
-		if id := identity.From(ctx); id.Principal == key.principal {
-			key.grant = strings.Clone(id.Grant())
-		}
-		if session != nil {
-			u.noteGrant(session, key.grant)
-		}
-	}
-	switch {
-	case ofPrincipal(&u.server, session):
-		key.principal = session.Principal()
-	case session != nil && u.ownFor(session):
-		key.session = session
-	}
-	return key, nil
+	return digest
 }
 
 // credentialOf returns why a principal without a credential at the server gets no connection where

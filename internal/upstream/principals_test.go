@@ -344,7 +344,7 @@ func TestPrincipalsHear(t *testing.T) {
 		_, err := u.SubscribeResource(t.Context(), "file:///x", func(json.RawMessage) {})
 		wantKind(t, err, mcp.KindUnauthorized) // it has no principal
 
-		nudge(u.shared.calls.wake) // the connection that lists
+		nudge(u.conns.shared.calls.wake) // the connection that lists
 		synctest.Wait()
 		if f.count("tools/list") != 2 {
 			t.Error("the lists were not read again")
@@ -401,7 +401,7 @@ func TestProgramOfPrincipal(t *testing.T) {
 		return err == nil && got == "1"
 	})
 	for _, session := range []*mcp.Session{ann, bob} {
-		own, err := u.pick(as(t.Context(), session), false, "")
+		own, err := u.conns.pick(as(t.Context(), session), false, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -630,13 +630,13 @@ func TestRefusedTokenOfCaller(t *testing.T) {
 			return tries
 		}
 		change(true, "first", 0)
-		u.slotsMu.Lock()
-		for key, s := range u.slots {
+		u.conns.mu.Lock()
+		for key, s := range u.conns.byKey {
 			if key.principal == "ann" {
 				s.calls.lose(s.calls.current(), &mcp.Error{Kind: mcp.KindUnauthorized, Err: &oauth.SignInError{Server: "notes"}})
 			}
 		}
-		u.slotsMu.Unlock()
+		u.conns.mu.Unlock()
 		if n := change(true, "first", time.Hour); n < 15 || n > 30 { // 1, 2, 4 … 256 s, then every 5 minutes
 			t.Errorf("%d attempts in an hour", n)
 		}

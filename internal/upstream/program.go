@@ -10,6 +10,40 @@ import (
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
 
+// programs are the running programs of one server. The zero value is ready to use; it is safe for concurrent use.
+type programs struct {
+	mu     sync.Mutex // guards below
+	all    map[process]struct{}
+	shared *sharedProgram // serves a url; nil while none runs
+}
+
+// process is a program apart from its streams.
+type process interface{ Kill() }
+
+// track makes kill reach p until untrack is called.
+func (ps *programs) track(p process) (untrack func()) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if ps.all == nil {
+		ps.all = map[process]struct{}{}
+	}
+	ps.all[p] = struct{}{}
+	return func() {
+		ps.mu.Lock()
+		defer ps.mu.Unlock()
+		delete(ps.all, p)
+	}
+}
+
+// kill ends all programs at once. It does not wait for their end.
+func (ps *programs) kill() {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	for p := range ps.all {
+		p.Kill()
+	}
+}
+
 // A sharedProgram is the one process of an upstream that weir starts and that serves at a url. The
 // first connection that needs it starts it, and all of them share it, because a second process
 // could not listen at the same address:
@@ -19,7 +53,7 @@ import (
 // A slot remains a user while it reconnects because the server has forgotten a session: the server
 // has kept everything else.
 type sharedProgram struct {
-	srv *server
+	of *programs
 
 	started chan struct{} // closed when p or err is set
 	p       *stdio.Process
@@ -27,21 +61,21 @@ type sharedProgram struct {
 	read    sync.WaitGroup
 	ended   chan struct{} // closed when the process has ended
 
-	users     int  // guarded by server.mu
-	condemned bool // takes no new users; guarded by server.mu
+	users     int  // guarded by programs.mu
+	condemned bool // takes no new users; guarded by programs.mu
 }
 
-// useProgram starts the program if it is not running, and counts a user. If a previous process is
-// ending, useProgram waits for its end.
-func (srv *server) useProgram(ctx context.Context, s *slot) (*sharedProgram, error) {
+// use starts the shared program with start if it is not running, and counts a user. If a previous process is
+// ending, use waits for its end. printed gets each line of its standard output.
+func (ps *programs) use(ctx context.Context, start func() (*stdio.Process, error), printed func(line []byte)) (*sharedProgram, error) {
 	for {
-		srv.mu.Lock()
-		g := srv.running
+		ps.mu.Lock()
+		g := ps.shared
 		if g == nil {
-			g = &sharedProgram{srv: srv, started: make(chan struct{}), ended: make(chan struct{}), users: 1}
-			srv.running = g
-			srv.mu.Unlock()
-			g.start(ctx, s)
+			g = &sharedProgram{of: ps, started: make(chan struct{}), ended: make(chan struct{}), users: 1}
+			ps.shared = g
+			ps.mu.Unlock()
+			g.start(start, printed)
 			if g.err != nil {
 				g.leave()
 				return nil, g.err
@@ -52,7 +86,7 @@ func (srv *server) useProgram(ctx context.Context, s *slot) (*sharedProgram, err
 		if joined {
 			g.users++
 		}
-		srv.mu.Unlock()
+		ps.mu.Unlock()
 		if !joined {
 			select {
 			case <-g.ended:
@@ -70,13 +104,13 @@ func (srv *server) useProgram(ctx context.Context, s *slot) (*sharedProgram, err
 	}
 }
 
-// start starts the process and discards its stdout.
-func (g *sharedProgram) start(ctx context.Context, s *slot) {
+// start starts the process and reads its stdout.
+func (g *sharedProgram) start(start func() (*stdio.Process, error), printed func(line []byte)) {
 	defer close(g.started)
-	if g.p, g.err = g.srv.startProgram(ctx, s, true); g.err != nil {
+	if g.p, g.err = start(); g.err != nil {
 		return
 	}
-	untrack := g.srv.track(g.p)
+	untrack := g.of.track(g.p)
 	g.read.Go(func() {
 		defer untrack()
 		for {
@@ -88,7 +122,7 @@ func (g *sharedProgram) start(ctx context.Context, s *slot) {
 				<-g.p.Exited()
 				return
 			}
-			g.srv.log.Debug("stdout", "line", g.srv.opts.Redact(string(line[:min(len(line), 1024)])))
+			printed(line)
 		}
 	})
 }
@@ -113,29 +147,29 @@ func (g *sharedProgram) exited() bool {
 
 // leave removes a user. The last one ends the process and waits for its end.
 func (g *sharedProgram) leave() {
-	g.srv.mu.Lock()
+	g.of.mu.Lock()
 	g.users--
 	last := g.users == 0
 	g.condemned = g.condemned || last
-	g.srv.mu.Unlock()
+	g.of.mu.Unlock()
 	if !last {
 		return
 	}
 	g.end()
-	g.srv.mu.Lock()
-	if g.srv.running == g {
-		g.srv.running = nil
+	g.of.mu.Lock()
+	if g.of.shared == g {
+		g.of.shared = nil
 	}
-	g.srv.mu.Unlock()
+	g.of.mu.Unlock()
 	close(g.ended)
 }
 
 // condemn removes a user and ends the process although others use it. Their connections end with
 // it.
 func (g *sharedProgram) condemn() {
-	g.srv.mu.Lock()
+	g.of.mu.Lock()
 	g.condemned = true
-	g.srv.mu.Unlock()
+	g.of.mu.Unlock()
 	g.end()
 	g.leave()
 }

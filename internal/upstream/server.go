@@ -33,12 +33,14 @@ type server struct {
 	viaSSE     atomic.Bool  // the URL turned out to belong to an HTTP+SSE server
 	tasks      atomic.Bool  // the server declares tasks, of either era
 	asksSignIn atomic.Bool  // the server refused a connection without a sign-in
+	asksRoots  atomic.Bool  // the server has requested roots on a shared connection
+	leftOut    atomic.Bool  // the server is weir itself
 	junkLogged atomic.Int64 // lines; see junk
 
-	mu        sync.Mutex // guards below
-	processes map[process]struct{}
-	running   *sharedProgram // a program that serves a url; nil while none runs
-	hello     mcp.Hello      // of the shared connection, kept while it is down
+	programs programs
+
+	mu    sync.Mutex // guards below
+	hello mcp.Hello  // of the shared connection, kept while it is down
 	// modernOnly says that the shared connection last worked in the modern era. The next handshake
 	// starts with that era.
 	modernOnly bool
@@ -47,7 +49,6 @@ type server struct {
 func (srv *server) init(opts Options, cfg *mcpserver.Server, open Open) {
 	srv.name, srv.who, srv.cfg, srv.opts, srv.open = cfg.Name, `upstream "`+cfg.Name+`"`, cfg, opts, open
 	srv.log = opts.Logger.With("upstream", cfg.Name)
-	srv.processes = map[process]struct{}{}
 	srv.traced = trace.ServerAt(cfg.Name, nil)
 	if cfg.URL == "" {
 		return
@@ -149,15 +150,6 @@ func (srv *server) lastHello() mcp.Hello {
 	return srv.hello
 }
 
-// kill ends all programs at once. It does not wait for their end.
-func (srv *server) kill() {
-	srv.mu.Lock()
-	defer srv.mu.Unlock()
-	for p := range srv.processes {
-		p.Kill()
-	}
-}
-
 // noteEra records what the handshake of a principal tells about the server itself, where strangers
 // are not greeted.
 func noteEra(srv *server, l *link) {
@@ -188,4 +180,22 @@ func (srv *server) greeted(s *slot, l *link) {
 	srv.hello, srv.modernOnly = l.hello, l.hello.Modern
 	srv.mu.Unlock()
 	srv.log.Info("connected", "version", l.hello.Version, "transport", srv.transport(), "pid", l.pid)
+}
+
+// ownFor reports whether a session gets a connection of its own. It does if the configuration says
+// so, or if the server requests roots and the session's client has some (spec/calls §4: a server
+// that asks for roots is per_session by itself). A server with scope: cluster is not: it has one program.
+func (srv *server) ownFor(session *mcp.Session) bool {
+	return srv.cfg.PerSession || srv.asksRoots.Load() && srv.cfg.Scope != mcpserver.ScopeCluster && declaresRoots(session)
+}
+
+func (srv *server) stopped() error {
+	return mcp.Errorf(mcp.KindUpstreamUnavailable, "%s was stopped: it is restarted, the configuration changed, or weir is shutting down", srv.who)
+}
+
+// foundRoots records that the server requested roots on a shared connection.
+func (srv *server) foundRoots() {
+	if !srv.asksRoots.Swap(true) && !srv.cfg.PerSession && srv.cfg.Scope != mcpserver.ScopeCluster {
+		srv.log.Info("the server asks for roots: sessions whose clients have some get connections of their own from now on, as with per_session: true")
+	}
 }

@@ -71,23 +71,18 @@ func (s *slot) due() (at *time.Timer, now func() bool) {
 	switch {
 	case !needsSignIn(s.calls.lastError()):
 		return time.NewTimer(time.Until(s.calls.nextTry())), func() bool { return true }
-	case s.isShared() && s.u.lists.perCaller():
+	case s.isShared() && s.conns.lists.perCaller():
 		return time.NewTimer(never), func() bool { return false } // it stays a stranger
-	case s.isShared():
-		return time.NewTimer(signInPause), s.signedIn
 	}
-	look := s.refusals.note(s.digest(), time.Now())
+	own := &s.credential
+	signedIn := func() bool { return own.signedIn(s.calls.nextTry) }
+	if s.isShared() {
+		return time.NewTimer(signInPause), signedIn
+	}
+	look := own.refusals.note(own.digest(), time.Now())
 	return time.NewTimer(signInPause), func() bool {
-		return s.signedIn() && (s.digest() != s.refusals.digest || !time.Now().Before(look))
+		return signedIn() && (own.digest() != own.refusals.digest || !time.Now().Before(look))
 	}
-}
-
-// digest identifies the token of a caller that the next connection carries.
-func (s *slot) digest() (digest [sha256.Size]byte) {
-	if c := s.u.opts.Credentials; c != nil && s.u.cfg.FromCaller() {
-		digest = c.Digest(s.u.name, s.owner())
-	}
-	return digest
 }
 
 // maxSignInBackoff is the longest time between two attempts with one token that the server refuses.

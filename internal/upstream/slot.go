@@ -36,13 +36,17 @@ type slotKey struct {
 	modern    bool         // the second connection to an HTTP server of both eras
 }
 
+// isShared reports whether the connection lists, and serves all sessions.
+func (k slotKey) isShared() bool { return k == slotKey{} }
+
 // own reports whether the connection is of one session, or of one principal.
 func (k slotKey) own() bool { return k.session != nil || k.principal != "" }
 
 // slot is a place for a connection: one goroutine makes it, watches it and
 // makes it again. Calls get the connection from its admission.
 type slot struct {
-	u        *Upstream
+	conns    *connections // of which it is one
+	srv      *server
 	key      slotKey
 	ctx      context.Context // ends with the upstream, or the session
 	cancel   context.CancelFunc
@@ -52,22 +56,17 @@ type slot struct {
 	greeting atomic.Pointer[junk] // of the latest handshake; may be nil
 
 	// Only run uses these.
-	program  *sharedProgram // that the connection needs, or nil
-	down     time.Time      // since when the server cannot be had; zero where it can
-	otherEra bool           // begin with the other era next time
-	holder   string         // the principal whose credential the connection has; see chooseHolder
-	// failedHolder is the principal with whose credential the last attempt failed, or could not list.
-	failedHolder string
-	// refused are the principals with whose credentials attempts failed since the server was listed.
-	refused  map[string]struct{}
-	refusals refusals // of a caller's token
+	program    *sharedProgram // that the connection needs, or nil
+	down       time.Time      // since when the server cannot be had; zero where it can
+	otherEra   bool           // begin with the other era next time
+	credential credential
 }
 
-func newSlot(u *Upstream, key slotKey) *slot {
-	s := &slot{u: u, key: key, relist: make(chan struct{}, 1)}
-	s.line = u.subs.NewLine(subscription.LineOptions{Shared: s.isShared(), Principal: key.principal, Session: key.session, Modern: key.modern, Current: s.current})
-	s.calls = newAdmission(u, s.line.Held)
-	s.ctx, s.cancel = context.WithCancel(u.ctx)
+func newSlot(c *connections, key slotKey) *slot {
+	s := &slot{conns: c, srv: c.srv, key: key, relist: make(chan struct{}, 1), credential: credential{srv: c.srv, key: key}}
+	s.line = c.subs.NewLine(subscription.LineOptions{Shared: s.isShared(), Principal: key.principal, Session: key.session, Modern: key.modern, Current: s.current})
+	s.calls = newAdmission(c.srv, s.line.Held)
+	s.ctx, s.cancel = context.WithCancel(c.ctx)
 	return s
 }
 
@@ -80,7 +79,7 @@ func (s *slot) current() subscription.Conn {
 }
 
 // isShared reports whether this is the slot that lists, and serves all sessions.
-func (s *slot) isShared() bool { return s.key == slotKey{} }
+func (s *slot) isShared() bool { return s.key.isShared() }
 
 // nudge puts a token into a channel of capacity 1.
 func nudge(c chan<- struct{}) {
@@ -96,8 +95,8 @@ func (s *slot) refresh() { nudge(s.relist) }
 // missedNotices is called after a time in which the server could not report changes.
 func (s *slot) missedNotices() {
 	switch {
-	case s.u.lists.perCaller() && s.key.principal != "":
-		s.u.lists.own.changed(memberKey{s.key.principal, s.key.grant}, false)
+	case s.conns.lists.perCaller() && s.key.principal != "":
+		s.conns.lists.own.changed(memberKey{s.key.principal, s.key.grant}, false)
 	case s.isShared():
 		s.refresh()
 	}
@@ -106,9 +105,9 @@ func (s *slot) missedNotices() {
 // auto reports whether the connection is made again although no call wants it.
 func (s *slot) auto() bool {
 	if !s.isShared() {
-		return s.line.Held() || s.key.principal != "" && !s.u.cfg.FromCaller() && needsSignIn(s.calls.lastError())
+		return s.line.Held() || s.key.principal != "" && !s.srv.cfg.FromCaller() && needsSignIn(s.calls.lastError())
 	}
-	return !s.u.onDemand() || !s.u.lists.listed.Load() || s.line.Held() || !s.down.IsZero()
+	return !s.srv.onDemand() || !s.conns.lists.listed.Load() || s.line.Held() || !s.down.IsZero()
 }
 
 // run supervises the connection until the slot ends.
@@ -117,21 +116,21 @@ func (s *slot) run() {
 		s.leaveProgram(false)
 		s.calls.end(StateStopped, nil)
 		s.cancel()
-		s.u.forget(s)
+		s.conns.forget(s)
 	}()
 	if session := s.key.session; session != nil {
 		defer session.OnClose(s.cancel)()
 	}
-	if s.u.after != nil {
+	if s.conns.after != nil {
 		select {
-		case <-s.u.after:
+		case <-s.conns.after:
 		case <-s.ctx.Done():
 			return
 		}
 	}
 	for s.ctx.Err() == nil {
 		version := s.begin()
-		l, err := s.u.connect(s, version)
+		l, err := s.srv.connect(s, version)
 		switch {
 		case s.ctx.Err() != nil:
 			if l != nil {
@@ -161,9 +160,9 @@ func (s *slot) run() {
 // worked.
 func (s *slot) begin() (version string) {
 	s.calls.start()
-	s.u.mu.Lock()
-	modern := s.u.modernOnly
-	s.u.mu.Unlock()
+	s.srv.mu.Lock()
+	modern := s.srv.modernOnly
+	s.srv.mu.Unlock()
 	if s.key.modern || modern != s.otherEra {
 		return mcp.V20260728
 	}
@@ -176,28 +175,28 @@ func (s *slot) fail(err error) {
 		s.otherEra = !s.otherEra
 	}
 	if needsSignIn(err) {
-		s.u.asksSignIn.Store(true)
+		s.srv.asksSignIn.Store(true)
 		if s.isShared() {
-			s.u.lists.offerSignIn()
+			s.conns.lists.offerSignIn()
 		}
 	}
 	if s.isShared() && s.down.IsZero() {
 		s.down = time.Now()
 	}
-	s.noteFailedHolder()
+	s.credential.noteFailed()
 	next, same := s.calls.fail(err)
 	switch {
 	case errors.Is(err, errNotModern):
 		return
 	case needsSignIn(err) && s.key.principal != "":
-		s.u.log.Debug("a caller has no credential yet", "err", err)
+		s.srv.log.Debug("a caller has no credential yet", "err", err)
 	case same:
-		s.u.log.Debug("the server still cannot be started", "err", err, "retry_in", next)
+		s.srv.log.Debug("the server still cannot be started", "err", err, "retry_in", next)
 	default:
 		s.stateLog().Warn("the server cannot be started or reached", "err", err, "retry_in", next.Round(time.Millisecond))
 	}
 	if s.isShared() {
-		s.u.settle()
+		s.conns.lists.settle()
 	}
 }
 
@@ -205,9 +204,9 @@ func (s *slot) fail(err error) {
 // records say in "state" that the upstream has failed.
 func (s *slot) stateLog() *slog.Logger {
 	if !s.isShared() {
-		return s.u.log
+		return s.srv.log
 	}
-	return s.u.log.With("state", string(StateFailed))
+	return s.srv.log.With("state", string(StateFailed))
 }
 
 // pause waits until the next attempt is due or requested, and reports whether to make it.
@@ -223,8 +222,8 @@ func (s *slot) pause() bool {
 		if s.auto() {
 			due = attempt.C
 		}
-		if !s.down.IsZero() && s.u.lists.listed.Load() {
-			grace.Reset(time.Until(s.down.Add(s.u.opts.Grace)))
+		if !s.down.IsZero() && s.conns.lists.listed.Load() {
+			grace.Reset(time.Until(s.down.Add(s.srv.opts.Grace)))
 			gone = grace.C
 		}
 		select {
@@ -238,9 +237,9 @@ func (s *slot) pause() bool {
 			}
 			attempt.Reset(signInPause)
 		case <-gone:
-			s.u.lists.remove()
+			s.conns.lists.remove()
 			if needsSignIn(s.calls.lastError()) {
-				s.u.lists.offerSignIn()
+				s.conns.lists.offerSignIn()
 			}
 		case <-forget.C:
 			if !s.isShared() {
@@ -256,10 +255,10 @@ func (s *slot) pause() bool {
 // serve supervises a connection until it ends or is not needed, and reports whether to connect
 // again.
 func (s *slot) serve(l *link) bool {
-	s.down, s.otherEra, s.failedHolder = time.Time{}, false, ""
+	s.down, s.otherEra, s.credential.failed = time.Time{}, false, ""
 	s.line.Reset()
-	s.calls.open(l, &s.u.restarts)
-	s.u.greeted(s, l)
+	s.calls.open(l, &s.conns.restarts)
+	s.srv.greeted(s, l)
 
 	ctx, cancel := context.WithCancel(s.ctx)
 	var tasks sync.WaitGroup
@@ -268,8 +267,8 @@ func (s *slot) serve(l *link) bool {
 	case s.adds():
 		tasks.Go(func() { s.listAdded(ctx, l) })
 	case !s.isShared():
-	case s.u.lists.perCaller(): // no account lists for others
-		s.u.settle()
+	case s.conns.lists.perCaller(): // no account lists for others
+		s.conns.lists.settle()
 		close(listed)
 	default:
 		tasks.Go(func() { s.list(ctx, l, listed) })
@@ -282,7 +281,7 @@ func (s *slot) serve(l *link) bool {
 		tasks.Go(func() { s.ping(ctx, l) })
 	}
 	idle, err := s.watch(l, listed)
-	if err != nil && s.ctx.Err() == nil && s.isShared() && !s.u.onDemand() {
+	if err != nil && s.ctx.Err() == nil && s.isShared() && !s.srv.onDemand() {
 		s.down = time.Now()
 	}
 	cancel()
@@ -291,7 +290,7 @@ func (s *slot) serve(l *link) bool {
 	tasks.Wait()
 	refused := errors.As(err, new(holderError))
 	if refused {
-		s.noteFailedHolder()
+		s.credential.noteFailed()
 	}
 	if !keeps {
 		s.leaveProgram(!idle && s.ctx.Err() == nil)
@@ -309,7 +308,7 @@ func (s *slot) serve(l *link) bool {
 	case !s.isShared():
 		return false
 	}
-	s.u.log.Debug("stopped because it is idle")
+	s.srv.log.Debug("stopped because it is idle")
 	select {
 	case <-s.calls.wake:
 		return true
@@ -323,7 +322,7 @@ func (s *slot) serve(l *link) bool {
 func (s *slot) watch(l *link, listed <-chan struct{}) (idle bool, err error) {
 	timer := time.NewTimer(s.idleTime(false))
 	defer timer.Stop()
-	holders, stop := s.watchHolders()
+	holders, stop := s.credential.watch()
 	defer stop()
 	for {
 		select {
@@ -340,13 +339,13 @@ func (s *slot) watch(l *link, listed <-chan struct{}) (idle bool, err error) {
 			}
 			return false, s.calls.lastError()
 		case <-holders:
-			if !s.signedIn() {
+			if !s.credential.signedIn(s.calls.nextTry) {
 				continue
 			}
 			s.calls.end(StateStarting, nil)
 			return false, errNewHolder
 		case <-listed:
-			listed, s.refused = nil, nil
+			listed, s.credential.refused = nil, nil
 		case <-timer.C:
 		}
 		left := s.stopIfIdle(listed == nil)
@@ -363,14 +362,14 @@ const never = 10 * 365 * 24 * time.Hour
 // idleTime returns how long the connection may be unused. A server that starts on demand and has
 // only been listed is not needed until a call.
 func (s *slot) idleTime(unneeded bool) time.Duration {
-	u := s.u
+	srv := s.srv
 	switch {
-	case s.isShared() && !u.program():
+	case s.isShared() && !srv.program():
 		return never
-	case s.isShared() && unneeded && u.onDemand():
+	case s.isShared() && unneeded && srv.onDemand():
 		return 0
-	case u.cfg.IdleTimeout > 0:
-		return u.cfg.IdleTimeout
+	case srv.cfg.IdleTimeout > 0:
+		return srv.cfg.IdleTimeout
 	case s.key.session != nil || s.isShared():
 		return never
 	}
@@ -386,17 +385,6 @@ func (s *slot) stopIfIdle(listed bool) (left time.Duration) {
 	return s.calls.endUnused(state, func(called bool) time.Duration { return s.idleTime(listed && !called) })
 }
 
-// remoteComeback is how long after its loss a server that weir does not run may be expected back.
-const remoteComeback = 3 * time.Second
-
-// comeback returns how long after a loss calls wait for more than one attempt.
-func (u *Upstream) comeback() time.Duration {
-	if u.program() {
-		return u.opts.ReadyBudget
-	}
-	return min(remoteComeback, u.opts.ReadyBudget)
-}
-
 // retireTime is how long calls over an HTTP connection whose session is lost may still be answered.
 const retireTime = time.Minute
 
@@ -409,7 +397,7 @@ func (s *slot) retire(l *link, keeps bool) {
 		l.close()
 		return
 	}
-	s.u.wg.Go(func() { // the caller's goroutine is in wg as well
+	s.conns.wg.Go(func() { // the caller's goroutine is in wg as well
 		defer l.close()
 		timer := time.NewTimer(retireTime)
 		defer timer.Stop()

@@ -77,10 +77,10 @@ func (s Status) Off() bool { return s.State == StateDisabled || s.State == State
 func (u *Upstream) Status() Status {
 	st := Status{
 		Name: u.name, Namespace: u.cfg.Namespace, Transport: u.transport(),
-		Listed: u.lists.listed.Load(), Calls: u.calls.Load(), Errors: u.failures.Load(), InFlight: u.inFlight.Load(), Restarts: u.restarts.Load(),
+		Listed: u.lists.listed.Load(), Calls: u.calls.Load(), Errors: u.failures.Load(), InFlight: u.inFlight.Load(), Restarts: u.conns.restarts.Load(),
 	}
-	u.shared.calls.report(&st, u.opts.Redact)
-	if st.State == StateFailed && needsSignIn(u.shared.calls.lastError()) {
+	u.conns.shared.calls.report(&st, u.opts.Redact)
+	if st.State == StateFailed && needsSignIn(u.conns.shared.calls.lastError()) {
 		st.State, st.NextTry = StateSignIn, time.Time{}
 	}
 	if u.lists.perCaller() {
@@ -88,7 +88,7 @@ func (u *Upstream) Status() Status {
 	}
 	if d := time.Since(st.Since); st.State == StateStarting && st.LastError == "" && d >= slowStart {
 		st.Note = "has not answered for " + d.Round(time.Second).String()
-		if j := u.shared.greeting.Load(); j != nil {
+		if j := u.conns.shared.greeting.Load(); j != nil {
 			st.Note += j.hint()
 		}
 	}
@@ -99,18 +99,7 @@ func (u *Upstream) Status() Status {
 	if st.LastError == "" && listErr != nil {
 		st.LastError = u.opts.Redact(listErr.Error())
 	}
-	u.slotsMu.Lock()
-	defer u.slotsMu.Unlock()
-	principals := map[string]bool{}
-	for key := range u.slots {
-		if key.session != nil {
-			st.Sessions++
-		}
-		if key.principal != "" {
-			principals[key.principal] = true
-		}
-	}
-	st.Principals = len(principals)
+	u.conns.report(&st)
 	return st
 }
 
@@ -128,12 +117,8 @@ func (u *Upstream) StateOf(principal string) (state State, own bool) {
 	if !u.signedIn(principal) {
 		return StateSignIn, true
 	}
-	u.slotsMu.Lock()
-	defer u.slotsMu.Unlock()
-	for key, s := range u.slots {
-		if now, _ := s.calls.now(); key.principal == principal && now == StateReady {
-			return StateReady, true
-		}
+	if u.conns.isReady(func(own string) bool { return own == principal }) {
+		return StateReady, true
 	}
 	return StateIdle, true
 }

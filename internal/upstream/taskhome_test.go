@@ -110,14 +110,14 @@ func TestTaskOfAnotherSession(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if own := u.homes.of("p", "both", slotKey{session: a}); own == nil || own.key.session != a {
+		if own := u.conns.homes.of("p", "both", slotKey{session: a}); own == nil || own.key.session != a {
 			t.Errorf("the task of a's connection is asked for over %+v", own)
 		}
 		if f.started() != started+1 {
 			t.Errorf("%d connections, not %d", f.started(), started+1)
 		}
 		a.Close()
-		if home := u.homes.of("p", "of a", slotKey{}); home != nil {
+		if home := u.conns.homes.of("p", "of a", slotKey{}); home != nil {
 			t.Error("a request would go over a connection whose session has just ended")
 		}
 		synctest.Wait()
@@ -127,12 +127,12 @@ func TestTaskOfAnotherSession(t *testing.T) {
 		if err := askTask(t, u, b, "tasks/get", "both"); err != nil {
 			t.Error(err)
 		}
-		if n := u.homes.len(); n != 1 {
+		if n := u.conns.homes.len(); n != 1 {
 			t.Errorf("%d tasks are remembered, not 1", n)
 		}
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
-		if n, sessions := u.homes.len(), u.Status().Sessions; n != 0 || sessions != 0 {
+		if n, sessions := u.conns.homes.len(), u.Status().Sessions; n != 0 || sessions != 0 {
 			t.Errorf("after the idle time %d tasks are remembered, %d connections are there", n, sessions)
 		}
 		if err := askTask(t, u, b, "tasks/get", "both"); err == nil {
@@ -168,8 +168,8 @@ func TestTaskHomesAreBounded(t *testing.T) {
 // client of the principal made a task, nor what that connection says.
 func TestGrantsShareNoConnection(t *testing.T) {
 	theirs := &slot{ctx: t.Context(), key: slotKey{principal: "p", grant: "wide"}, line: &subscription.Line{}}
-	u := &Upstream{server: server{cfg: &mcpserver.Server{Name: "s", URL: "https://s.example/mcp", Credentials: "forward"}}, aside: &subscription.Line{}}
-	u.slots = map[slotKey]*slot{theirs.key: theirs}
+	srv := &server{cfg: &mcpserver.Server{Name: "s", URL: "https://s.example/mcp", Credentials: "forward"}}
+	conns := &connections{srv: srv, aside: &subscription.Line{}, byKey: map[slotKey]*slot{theirs.key: theirs}}
 	var homes taskHomes
 	homes.add("p", "7", theirs)
 	if got := homes.of("p", "7", slotKey{principal: "p", grant: "narrow"}); got != nil {
@@ -182,11 +182,11 @@ func TestGrantsShareNoConnection(t *testing.T) {
 	for _, step := range []struct {
 		grant string
 		want  *subscription.Line
-	}{{"", u.aside}, {"narrow", u.aside}, {"wide", theirs.line}} {
+	}{{"", conns.aside}, {"narrow", conns.aside}, {"wide", theirs.line}} {
 		if step.grant != "" {
-			u.noteGrant(session, step.grant)
+			conns.grants.note(session, step.grant)
 		}
-		if got := (listeningServer{u}).Line(session); got != step.want {
+		if got := conns.Line(session); got != step.want {
 			t.Errorf("after a call with the grant %q: another line", step.grant)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/observe/trace"
-	"github.com/weir-mcp/weir/internal/upstream/subscription"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
@@ -32,33 +31,16 @@ const (
 type Upstream struct {
 	server
 	lists lists
-	subs  *subscription.Registry
+	conns connections
 
-	shared         *slot
-	aside          *subscription.Line // of principals without a connection; it never has one
 	legacy, modern eraPeer
-	after          <-chan struct{} // closed when the first start may start; nil: at once
-	ctx            context.Context // ends with close
-	cancel         context.CancelFunc
-	wg             sync.WaitGroup // slots and background messages to servers; Add under slotsMu
-	ended          chan struct{}  // closed when close has returned
-	settled        chan struct{}  // closed after the first listing attempt, successful or not
-	settleOnce     sync.Once
+	ended          chan struct{} // closed when close has returned
 
-	leftOut   atomic.Bool // the server is weir itself
-	asksRoots atomic.Bool // the server has requested roots on a shared connection
+	calls, failures, inFlight atomic.Int64
+	work                      busy // calls, and requests with a Hold
 
-	calls, failures, inFlight, restarts atomic.Int64
-	work                                busy // calls, and requests with a Hold
-
-	homes taskHomes
-	next  atomic.Pointer[Upstream] // has the place of this one in the cluster; see moveTo
-
-	// Lock order: a lock of subscription that is held during calls, members.mu, slotsMu, admission.mu, all others.
-	slotsMu sync.Mutex // guards below
-	closed  bool
-	slots   map[slotKey]*slot // in addition to shared
-	watches map[*watch]struct{}
+	next    atomic.Pointer[Upstream] // has the place of this one in the cluster; see moveTo
+	watches watches
 }
 
 var _ mcp.Peer = (*Upstream)(nil)
@@ -70,54 +52,28 @@ type place struct {
 }
 
 func newUpstream(o Options, cfg *mcpserver.Server, at place, after <-chan struct{}, open Open) *Upstream {
-	u := &Upstream{
-		after: after, ended: make(chan struct{}), settled: make(chan struct{}), work: newBusy(), slots: map[slotKey]*slot{}, watches: map[*watch]struct{}{},
-	}
+	u := &Upstream{ended: make(chan struct{}), work: newBusy()}
 	u.server.init(o, cfg, open)
-	u.lists.srv, u.lists.found, u.lists.learning = &u.server, at.found, make(chan struct{}, 1)
-	u.lists.refresh = func() { u.shared.refresh() }
-	u.lists.order.Store(int64(at.order))
+	u.lists.init(&u.server, at)
+	u.conns.init(&u.server, &u.lists, after)
+	u.lists.refresh = u.conns.shared.refresh
 	if cfg.ListsPerCaller() {
-		u.lists.own = newMembers(u)
+		u.lists.own = newMembers(&u.conns)
 	}
-	u.subs = subscription.NewRegistry(listeningServer{u}, u.who, u.log)
 	u.legacy, u.modern = eraPeer{u, false}, eraPeer{u, true}
-	u.ctx, u.cancel = context.WithCancel(context.Background())
-	u.aside = u.subs.NewLine(subscription.LineOptions{Current: func() subscription.Conn { return nil }})
-	u.shared = newSlot(u, slotKey{})
-	u.wg.Go(u.shared.run)
+	u.conns.wg.Go(u.conns.shared.run)
 	return u
 }
 
 // close ends all connections and waits for them.
 func (u *Upstream) close() {
-	u.slotsMu.Lock()
-	first := !u.closed
-	u.closed = true
-	u.slotsMu.Unlock()
-	if !first {
+	if !u.conns.close() {
 		<-u.ended
 		return
 	}
-	u.subs.Close()
-	u.cancel()
-	u.wg.Wait()
-	u.settle()
+	u.lists.settle()
 	close(u.ended)
 }
-
-// spawn runs f in a goroutine that close waits for. On a closed upstream it does nothing and returns
-// false.
-func (u *Upstream) spawn(f func()) bool {
-	u.slotsMu.Lock()
-	defer u.slotsMu.Unlock()
-	if !u.closed {
-		u.wg.Go(f)
-	}
-	return !u.closed
-}
-
-func (u *Upstream) settle() { u.settleOnce.Do(func() { close(u.settled) }) }
 
 // Hold starts the upstream if it is idle, waits until it is ready and prevents it from being
 // stopped for idleness until release is called. Call release with an error if the server has become
@@ -128,7 +84,7 @@ func (u *Upstream) Hold(ctx context.Context, stream bool) (release func(lost err
 	if !u.program() {
 		return func(error) {}, nil
 	}
-	l, err := u.shared.calls.acquire(ctx)
+	l, err := u.conns.shared.calls.acquire(ctx)
 	if errors.Is(err, errMoved) {
 		return u.next.Load().Hold(ctx, stream)
 	}
@@ -144,9 +100,9 @@ func (u *Upstream) Hold(ctx context.Context, stream bool) (release func(lost err
 			if !stream {
 				u.work.leave()
 			}
-			u.shared.calls.release(l)
+			u.conns.shared.calls.release(l)
 			if lost != nil {
-				u.shared.calls.lose(l, lost)
+				u.conns.shared.calls.lose(l, lost)
 			}
 		})
 	}, nil
@@ -164,27 +120,27 @@ func (u *Upstream) Ready(ctx context.Context) (mcp.Hello, error) {
 		return u.Hello(ctx, false)
 	}
 	if !u.program() || u.cfg.URL == "" {
-		state, _ := u.shared.calls.now()
+		state, _ := u.conns.shared.calls.now()
 		hello := u.lastHello()
 		if state == StateIdle && hello.Version != "" {
 			return hello, nil
 		}
 	}
-	l, err := u.shared.calls.acquire(ctx)
+	l, err := u.conns.shared.calls.acquire(ctx)
 	if errors.Is(err, errMoved) {
 		return u.next.Load().Ready(ctx)
 	}
 	if err != nil {
 		return mcp.Hello{}, u.public(err)
 	}
-	defer u.shared.calls.release(l)
+	defer u.conns.shared.calls.release(l)
 	return l.hello, nil
 }
 
 // public converts an internal error of this package into one for callers.
-func (u *Upstream) public(err error) error {
+func (srv *server) public(err error) error {
 	if errors.Is(err, errSlotEnded) {
-		return u.stopped()
+		return srv.stopped()
 	}
 	return err
 }
@@ -319,7 +275,7 @@ func (u *Upstream) ask(ctx context.Context, modern bool, method string, params j
 			}
 		}
 		if !signIn && err == nil {
-			u.homes.learn(mcp.Caller(ctx), method, result, l.slot)
+			u.conns.homes.learn(mcp.Caller(ctx), method, result, l.slot)
 		}
 		again = t.again(ctx, l, err)
 	}
@@ -396,7 +352,7 @@ type turn struct {
 // next waits for the connection. The caller must call again after its message.
 func (t *turn) next(ctx context.Context) (*link, error) {
 	for ended := 0; ; {
-		s, err := t.u.pick(ctx, t.modern, t.task)
+		s, err := t.u.conns.pick(ctx, t.modern, t.task)
 		if err != nil {
 			return nil, err
 		}
@@ -409,7 +365,7 @@ func (t *turn) next(ctx context.Context) (*link, error) {
 			t.modern, t.task = false, ""
 		case errors.Is(err, errSlotEnded) && ended < 3:
 			ended++ // it was idle, or its session ends
-			t.u.drop(s)
+			t.u.conns.drop(s)
 			t.task = "" // the server may have the task although its connection has ended
 		case errors.Is(err, errSlotEnded):
 			return nil, t.u.public(err)
@@ -430,133 +386,4 @@ func (t *turn) again(ctx context.Context, l *link, err error) bool {
 	first := !t.retried
 	t.retried = true
 	return first
-}
-
-// pick returns the slot for a call of the caller of ctx, in an era. If the call is about a task of the
-// caller's principal, pick returns the slot that made the task while that slot exists.
-func (u *Upstream) pick(ctx context.Context, modern bool, task string) (*slot, error) {
-	session := mcp.Caller(ctx)
-	key, err := u.keyOf(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if modern && u.http() && !u.noModern.Load() {
-		key.modern = !u.lastHello().Modern // one connection is enough if all are modern
-	}
-	if task != "" && session != nil {
-		if home := u.homes.of(session.Principal(), task, key); home != nil {
-			return home, nil
-		}
-	}
-	if key == (slotKey{}) || u.leftOut.Load() {
-		return u.shared, nil
-	}
-	return u.slot(key)
-}
-
-// slot returns a slot other than the shared one and makes it if necessary.
-func (u *Upstream) slot(key slotKey) (*slot, error) {
-	u.slotsMu.Lock()
-	defer u.slotsMu.Unlock()
-	if s := u.slots[key]; s != nil {
-		return s, nil
-	}
-	if u.next.Load() != nil {
-		return nil, errMoved
-	}
-	if u.closed {
-		return nil, u.stopped()
-	}
-	if key.own() && len(u.slots) >= u.maxSlots() {
-		if err := u.credentialOf(key.principal); err != nil {
-			return nil, err
-		}
-		if !u.evict(key.principal) {
-			return nil, mcp.Errorf(mcp.KindOverloaded, "%s has a connection of its own for each of %d sessions or principals, which is the bound; end a session", u.who, u.maxSlots())
-		}
-	}
-	s := newSlot(u, key)
-	u.slots[key] = s
-	u.wg.Go(s.run)
-	return s, nil
-}
-
-// maxSlots returns how many sessions and principals may have a connection of their own. A connection to a URL
-// costs less than a process.
-func (u *Upstream) maxSlots() int {
-	if u.program() || u.opts.open != nil {
-		return maxSessionSlots
-	}
-	return maxSessionLinks
-}
-
-// evict ends the slot of a session or a principal that has been unused for longest, and reports
-// whether there was one without calls. It prefers slots of the principal that needs another one. The
-// caller holds slotsMu.
-func (u *Upstream) evict(principal string) bool {
-	for {
-		oldest := u.unusedLongest(principal)
-		if oldest == nil {
-			return false
-		}
-		if !oldest.calls.endQuiet() {
-			continue // a call has just got the connection, or waits for it
-		}
-		delete(u.slots, oldest.key)
-		oldest.cancel()
-		return true
-	}
-}
-
-// unusedLongest returns the slot that evict ends, nil if all have calls. The caller holds slotsMu.
-func (u *Upstream) unusedLongest(principal string) (oldest *slot) {
-	var since time.Time
-	var ofPrincipal bool // whether oldest is
-	for key, s := range u.slots {
-		if !key.own() {
-			continue
-		}
-		used, quiet := s.calls.quiet()
-		of := principal != "" && key.principal == principal
-		switch {
-		case !quiet:
-		case oldest == nil, of && !ofPrincipal, of == ofPrincipal && used.Before(since):
-			oldest, since, ofPrincipal = s, used, of
-		}
-	}
-	return oldest
-}
-
-// forget removes an ended slot from the table, and its tasks.
-func (u *Upstream) forget(s *slot) {
-	u.homes.forget(s)
-	u.drop(s)
-}
-
-// drop removes an ended slot from the table, so that the next call of its key gets a new one. The
-// slot itself may still be closing its connection.
-func (u *Upstream) drop(s *slot) {
-	u.slotsMu.Lock()
-	defer u.slotsMu.Unlock()
-	if u.slots[s.key] == s {
-		delete(u.slots, s.key)
-	}
-}
-
-// ownFor reports whether a session gets a connection of its own. It does if the configuration says
-// so, or if the server requests roots and the session's client has some (spec/calls §4: a server
-// that asks for roots is per_session by itself). A server with scope: cluster is not: it has one program.
-func (u *Upstream) ownFor(session *mcp.Session) bool {
-	return u.cfg.PerSession || u.asksRoots.Load() && u.cfg.Scope != mcpserver.ScopeCluster && declaresRoots(session)
-}
-
-func (u *Upstream) stopped() error {
-	return mcp.Errorf(mcp.KindUpstreamUnavailable, "%s was stopped: it is restarted, the configuration changed, or weir is shutting down", u.who)
-}
-
-// foundRoots records that the server requested roots on a shared connection.
-func (u *Upstream) foundRoots() {
-	if !u.asksRoots.Swap(true) && !u.cfg.PerSession && u.cfg.Scope != mcpserver.ScopeCluster {
-		u.log.Info("the server asks for roots: sessions whose clients have some get connections of their own from now on, as with per_session: true")
-	}
 }

@@ -19,6 +19,47 @@ const (
 	watchRefusals = 60
 )
 
+// watches are the subscriptions at one upstream that go with its server to another node. The zero value is ready to
+// use. It is safe for concurrent use.
+type watches struct {
+	mu    sync.Mutex // guards below; taken before watch.mu
+	moved bool
+	all   map[*watch]struct{}
+}
+
+// add adds a subscription unless it is stopped. It returns false if the server has moved: it goes there.
+func (ws *watches) add(w *watch) bool {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if ws.moved {
+		return false
+	}
+	if ws.all == nil {
+		ws.all = map[*watch]struct{}{}
+	}
+	if !w.isStopped() {
+		ws.all[w] = struct{}{}
+	}
+	return true
+}
+
+func (ws *watches) remove(w *watch) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	delete(ws.all, w)
+}
+
+// move subscribes at the upstream that has the place of the former one, and keeps none.
+func (ws *watches) move(next *Upstream) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	ws.moved = true
+	for w := range ws.all {
+		next.conns.spawn(func() { w.moveTo(next) })
+	}
+	clear(ws.all)
+}
+
 // watch is the subscription of one function to a resource. It goes with its server to another node.
 type watch struct {
 	session *mcp.Session
@@ -34,7 +75,7 @@ type watch struct {
 // begin subscribes at an upstream, in place of the one before. The error is errMoved if another upstream has the place
 // of u.
 func (w *watch) begin(ctx context.Context, u *Upstream) error {
-	r, err := u.subs.Resource(w.uri, w.fn)
+	r, err := u.conns.subs.Resource(w.uri, w.fn)
 	if err != nil {
 		return err
 	}
@@ -54,21 +95,16 @@ func (w *watch) begin(ctx context.Context, u *Upstream) error {
 		r.Stop()
 		return nil
 	}
-	u.slotsMu.Lock()
-	defer u.slotsMu.Unlock()
-	if next := u.next.Load(); next != nil {
-		next.spawn(func() { w.moveTo(next) })
-		return nil
-	}
-	if !w.isStopped() {
-		u.watches[w] = struct{}{}
+	if !u.watches.add(w) {
+		next := u.next.Load()
+		next.conns.spawn(func() { w.moveTo(next) })
 	}
 	return nil
 }
 
 // moveTo subscribes at the upstream that has the place of the former one, as soon as it can be called.
 func (w *watch) moveTo(u *Upstream) {
-	ctx := mcp.WithCaller(u.ctx, w.session)
+	ctx := mcp.WithCaller(u.conns.ctx, w.session)
 	for refusals := 0; !w.isStopped(); {
 		err := w.begin(ctx, u)
 		switch {
@@ -79,7 +115,7 @@ func (w *watch) moveTo(u *Upstream) {
 			return
 		case errors.Is(err, errMoved):
 			next := u.next.Load()
-			next.spawn(func() { w.moveTo(next) })
+			next.conns.spawn(func() { w.moveTo(next) })
 			return
 		case mcp.IsAnswer(err):
 			if refusals++; refusals == watchRefusals {
@@ -105,8 +141,6 @@ func (w *watch) stop() {
 	w.stopped = true
 	u, r := w.at, w.r
 	w.mu.Unlock()
-	u.slotsMu.Lock()
-	delete(u.watches, w)
-	u.slotsMu.Unlock()
+	u.watches.remove(w)
 	r.Stop()
 }
