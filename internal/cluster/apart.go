@@ -29,12 +29,10 @@ const (
 
 // Silence returns for how long the store has not answered a node, 0 while it acknowledges renewals as they are due.
 func Silence(n *Node) time.Duration {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if d := time.Since(n.heard); d > freshTime && n.life.inc != "" {
-		return d
+	if n.Inc() == "" {
+		return 0
 	}
-	return 0
+	return n.contact.silence()
 }
 
 // standing is the state that a node tells the others over the peer link.
@@ -54,12 +52,74 @@ func Worse(n *Node) bool {
 	if !Apart(n) {
 		return false
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.refused != nil {
+	return n.contact.othersHave()
+}
+
+// contact is how a node stands with the store, and what the other nodes told of their state while it is apart. It is
+// safe for concurrent use.
+type contact struct {
+	mu      sync.Mutex        // guards below
+	joined  bool              // an incarnation of the process has been acknowledged
+	refused error             // why the node does not join; nil if it may
+	heard   time.Time         // when the last acknowledged renewal was sent; the start before the first one
+	state   map[string]string // of the other nodes, by INC; nil while this node is not apart
+}
+
+// join notes that the store has acknowledged the node.
+func (c *contact) join() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.joined = true
+}
+
+// refuse notes why the node does not join, nil if it may, and returns the reason before.
+func (c *contact) refuse(why error) (before error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before, c.refused = c.refused, why
+	return before
+}
+
+// joining is Joined.
+func (c *contact) joining() (joined bool, refused error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.joined, c.refused
+}
+
+// answered notes that the store has acknowledged a renewal.
+func (c *contact) answered(sent time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.heard = sent
+}
+
+// silence returns for how long the store has not answered, 0 while it acknowledges renewals as they are due.
+func (c *contact) silence() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if d := time.Since(c.heard); d > freshTime {
+		return d
+	}
+	return 0
+}
+
+// told returns the state of another node, "" if it was not asked.
+func (c *contact) told(inc string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.state[inc]
+}
+
+// othersHave reports whether another node has the store that this one has not: it said so, or the store has refused
+// this one.
+func (c *contact) othersHave() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.refused != nil {
 		return true // by a store that answers
 	}
-	for _, state := range n.seen {
+	for _, state := range c.state {
 		if state == stateUp {
 			return true
 		}
@@ -67,44 +127,47 @@ func Worse(n *Node) bool {
 	return false
 }
 
+// tell replaces what the other nodes told.
+func (c *contact) tell(state map[string]string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.state = state
+}
+
 // look asks the other nodes for their state while a node is apart.
 //
 //	apart ─▶ GET pathPing at each node that it knows of, over the peer link ─▶ Weir-State: up | draining | apart
 func look(n *Node) {
 	for {
-		n.mu.Lock()
-		fenced := n.life.fenced
-		n.mu.Unlock()
+		l := n.current()
 		var wait <-chan time.Time // for as long as the incarnation lasts
 		var seen map[string]string
-		if Apart(n) {
-			wait, seen = time.After(lookEvery), states(n)
+		if l.apart() {
+			wait, seen = time.After(lookEvery), states(n.ctx, n.link, n.Peers(), l.inc)
 		}
-		n.mu.Lock()
-		n.seen = seen
-		n.mu.Unlock()
+		n.contact.tell(seen)
 		select {
 		case <-wait:
-		case <-fenced:
+		case <-l.fenced:
 		case <-n.ctx.Done():
 			return
 		}
 	}
 }
 
-// states returns what the other nodes tell of themselves, by INC.
-func states(n *Node) map[string]string {
-	ctx, cancel := context.WithTimeout(n.ctx, linkTime)
+// states returns what the nodes other than own tell of themselves, by INC.
+func states(ctx context.Context, l *link.Link, peers []Peer, own string) map[string]string {
+	ctx, cancel := context.WithTimeout(ctx, linkTime)
 	defer cancel()
 	var mu sync.Mutex // guards all
 	all := map[string]string{}
 	var asked sync.WaitGroup
-	for _, p := range n.Peers() {
-		if p.Inc == n.Inc() {
+	for _, p := range peers {
+		if p.Inc == own {
 			continue
 		}
 		asked.Go(func() {
-			state := stateOf(ctx, n.link, p.Inc)
+			state := stateOf(ctx, l, p.Inc)
 			mu.Lock()
 			defer mu.Unlock()
 			all[p.Inc] = state
@@ -186,11 +249,11 @@ func (h hasty) Delete(ctx context.Context, key string, rev uint64) error {
 
 // patience returns how long a request waits for a store that may elect its leader. A store that has been silent for the
 // time of an election is away.
-func patience(n *Node) time.Duration {
-	if Apart(n) {
+func patience(apart bool, silence time.Duration) time.Duration {
+	if apart {
 		return 0
 	}
-	return max(0, electionTime-Silence(n))
+	return max(0, electionTime-silence)
 }
 
 // attempt returns a context for one question that a request has for the store.

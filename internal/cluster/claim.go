@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -22,9 +21,9 @@ type owner struct {
 
 // Claim is a thing that this node owns, until Release or until the node is fenced.
 type Claim struct {
-	n    *Node
+	docs store.Docs
+	of   *life
 	key  string
-	inc  string
 	rev  uint64
 	lost chan struct{}
 	once sync.Once
@@ -58,20 +57,17 @@ func (n *Node) Claim(ctx context.Context, key string, strict bool) (*Claim, erro
 	if Apart(n) { // the others would find that the holder is gone, and the holder would not fence itself
 		return nil, fmt.Errorf("%s cannot be claimed before this node is in the cluster: %w", key, store.ErrUnavailable)
 	}
-	rev, by, err := n.take(ctx, l, claimOptions{key: key, strict: strict})
+	rev, by, _, err := n.nodes.own(ctx, l.inc, claimOptions{key: key, strict: strict})
 	switch {
 	case err != nil:
 		return nil, err
 	case by != l.inc:
 		return nil, &heldError{key, by}
 	}
-	c := &Claim{n: n, key: key, inc: l.inc, rev: rev, lost: make(chan struct{})}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.life != l || l.over {
+	c := &Claim{docs: n.docs, of: l, key: key, rev: rev, lost: make(chan struct{})}
+	if !l.add(c) {
 		return nil, fmt.Errorf("%s was claimed by an incarnation that is over: %w", key, store.ErrUnavailable)
 	}
-	n.claims[c] = struct{}{}
 	return c, nil
 }
 
@@ -79,97 +75,8 @@ func (n *Node) Claim(ctx context.Context, key string, strict bool) (*Claim, erro
 // owner's INC: this node's, or the INC of a node that is there. The document ends after ttl. In a partition two
 // nodes may count as the owner for some seconds.
 func (n *Node) Take(ctx context.Context, key string, ttl time.Duration) (inc string, err error) {
-	_, inc, err = n.take(ctx, n.current(), claimOptions{key: key, ttl: ttl, drained: true})
+	_, inc, _, err = n.nodes.own(ctx, n.Inc(), claimOptions{key: key, ttl: ttl, drained: true})
 	return inc, err
-}
-
-// takeSeen is Take for a caller that has just read the document. It returns the document in whose place the one of
-// this node is as well.
-func takeSeen(ctx context.Context, n *Node, doc store.Doc, key string, ttl time.Duration) (inc string, was store.Doc, err error) {
-	_, inc, err = n.take(ctx, n.current(), claimOptions{key: key, ttl: ttl, drained: true, seen: &doc, was: &was})
-	return inc, was, err
-}
-
-// claimOptions are the arguments of take.
-type claimOptions struct {
-	key     string
-	ttl     time.Duration
-	strict  bool       // waits until the holder has fenced itself
-	drained bool       // a node that drains has given it up
-	seen    *store.Doc // what the caller has read just now; nil if it has not
-	was     *store.Doc // gets the document as it was before; may be nil
-}
-
-// take makes an incarnation the owner of a document.
-func (n *Node) take(ctx context.Context, l *life, t claimOptions) (rev uint64, by string, err error) {
-	mine, err := json.Marshal(owner{V: 1, Inc: l.inc})
-	if err != nil {
-		return 0, "", err
-	}
-	for try := range claimTries {
-		if try > 0 {
-			if err := pause(ctx, time.Duration(rand.Int64N(int64(min(try, 8)*int(10*time.Millisecond))))); err != nil {
-				return 0, "", err
-			}
-		}
-		var doc store.Doc
-		if try == 0 && t.seen != nil {
-			doc = *t.seen
-		} else {
-			var failed error
-			if doc, failed = n.docs.Get(ctx, t.key); failed != nil {
-				err = failed
-				if !errors.Is(err, store.ErrUnavailable) {
-					return 0, "", err
-				}
-				continue
-			}
-		}
-		if t.was != nil {
-			*t.was = doc
-		}
-		var held owner
-		if doc.Rev != 0 && json.Unmarshal(doc.Value, &held) == nil && held.Inc != "" {
-			if held.Inc == l.inc {
-				return doc.Rev, l.inc, nil
-			}
-			if !t.drained || !over(n, held.Inc) {
-				p, there, failed := n.lookUp(ctx, held.Inc)
-				if failed != nil {
-					err = failed
-					continue
-				}
-				if there && !(t.drained && p.State == stateDraining) {
-					return doc.Rev, held.Inc, nil
-				}
-			}
-			if t.strict {
-				if err := outwait(ctx, n, held.Inc); err != nil {
-					return 0, "", err
-				}
-			}
-		}
-		if rev, err = n.docs.Set(ctx, t.key, mine, doc.Rev, t.ttl); err == nil {
-			return rev, l.inc, nil
-		}
-		if !errors.Is(err, store.ErrConflict) && !errors.Is(err, store.ErrUnavailable) {
-			return 0, "", err
-		}
-	}
-	return 0, "", fmt.Errorf("claim %s: %w", t.key, err)
-}
-
-// outwait waits until a node that is gone has fenced itself: 20 s after its last renewal that was seen, or
-// from now on if none was seen.
-func outwait(ctx context.Context, n *Node, inc string) error {
-	n.mu.Lock()
-	seen, ok := n.gone[inc]
-	if !ok {
-		seen = time.Now()
-		rememberEnd(n.gone, inc, seen) // for a second try
-	}
-	n.mu.Unlock()
-	return pause(ctx, nodeTTL-time.Since(seen))
 }
 
 func pause(ctx context.Context, d time.Duration) error {
@@ -206,15 +113,13 @@ func (c *Claim) lose() { c.once.Do(func() { close(c.lost) }) }
 
 // Release gives the thing up. Another node can claim it at once.
 func (c *Claim) Release(ctx context.Context) error {
-	c.n.mu.Lock()
-	delete(c.n.claims, c)
-	c.n.mu.Unlock()
+	c.of.remove(c)
 	c.lose()
 	return c.release(ctx)
 }
 
 func (c *Claim) release(ctx context.Context) error {
-	err := c.n.docs.Delete(ctx, c.key, c.rev)
+	err := c.docs.Delete(ctx, c.key, c.rev)
 	if errors.Is(err, store.ErrConflict) {
 		return nil // another owner has it, or an earlier Delete was made
 	}

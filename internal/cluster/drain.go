@@ -18,6 +18,25 @@ import (
 // spreadTime is the time over which a draining node ends the streams of its clients, which all connect again.
 const spreadTime = 2 * time.Second
 
+// signal is given once, and at the end of the node at the latest: its context ends then.
+type signal struct {
+	context.Context
+	give context.CancelFunc
+}
+
+func newSignal(ctx context.Context) signal {
+	ctx, give := context.WithCancel(ctx)
+	return signal{ctx, give}
+}
+
+// ending is the way of a node to its end.
+type ending struct {
+	drained signal // given by the first Drain
+	retired signal // given by Retire
+}
+
+func newEnding(ctx context.Context) ending { return ending{newSignal(ctx), newSignal(ctx)} }
+
 // Drain tells the other nodes that this one takes no new work. What it owns stays until Close.
 //
 //	Drain ─▶ streams of clients end, and connect again elsewhere
@@ -27,7 +46,7 @@ func (n *Node) Drain() {
 	n.mu.Lock()
 	n.state = stateDraining
 	n.mu.Unlock()
-	n.drained.give()
+	n.ending.drained.give()
 	n.lease.Renew()
 }
 
@@ -36,9 +55,9 @@ func (n *Node) Drain() {
 func OnDrain(n *Node, f func()) (stop func() bool) {
 	ctx, cancel := context.WithCancel(n.ctx)
 	var stopped atomic.Bool
-	unsubscribe := context.AfterFunc(n.drained, func() {
+	unsubscribe := context.AfterFunc(n.ending.drained, func() {
 		defer cancel()
-		for !taken(n) {
+		for !taken(n.Peers(), n.Inc()) {
 			if pause(ctx, drainLook) != nil {
 				return
 			}
@@ -57,13 +76,13 @@ func OnDrain(n *Node, f func()) (stop func() bool) {
 // drainLook is how often a draining node without another one looks for one that has come.
 const drainLook = time.Second
 
-// taken reports whether another node takes work.
-func taken(n *Node) bool {
-	return slices.ContainsFunc(n.Peers(), func(p Peer) bool { return p.Inc != n.Inc() && p.State == stateUp })
+// taken reports whether another node than own takes work.
+func taken(peers []Peer, own string) bool {
+	return slices.ContainsFunc(peers, func(p Peer) bool { return p.Inc != own && p.State == stateUp })
 }
 
 // Drained returns a channel that is closed when a node starts to drain, or ends.
-func Drained(n *Node) <-chan struct{} { return n.drained.Done() }
+func Drained(n *Node) <-chan struct{} { return n.ending.drained.Done() }
 
 // Retire is Drain for a node that ends. When it returns, the other nodes send it no requests, except for
 // those that do not answer until ctx ends. It reports whether there is a node that takes work.
@@ -72,7 +91,7 @@ func Retire(ctx context.Context, n *Node) (others bool) {
 		return false
 	}
 	n.Drain()
-	n.retired.give()
+	n.ending.retired.give()
 	body, _ := json.Marshal(question{Retires: n.Inc()}) // a text
 	var asked sync.WaitGroup
 	for _, p := range n.Peers() {
@@ -80,31 +99,10 @@ func Retire(ctx context.Context, n *Node) (others bool) {
 			continue
 		}
 		others = others || p.State == stateUp
-		asked.Go(func() { _, _ = n.ask(ctx, subjectCtl(p.Inc), body, pingTime) }) // else it reads the document
+		asked.Go(func() { _, _ = n.health.ask(ctx, subjectCtl(p.Inc), body, pingTime) }) // else it reads the document
 	}
 	asked.Wait()
 	return others
-}
-
-// retires notes that another node drains, before its document says so.
-func retires(n *Node, inc string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if p := n.peers[inc]; p != nil {
-		p.State = stateDraining
-	}
-}
-
-// over reports whether n knows that a node is gone or drains. Both are for good, so the store need not be asked:
-// the document of a node that has just started to drain may still say that it is up.
-func over(n *Node, inc string) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if _, gone := n.gone[inc]; gone {
-		return true
-	}
-	p := n.peers[inc]
-	return p != nil && p.State == stateDraining
 }
 
 // DrainNode makes the node with an INC take no new work, as Drain does there. It returns when the node has
@@ -115,19 +113,19 @@ func DrainNode(ctx context.Context, n *Node, inc string) error {
 		return nil
 	}
 	body, _ := json.Marshal(question{Drain: true}) // a bool
-	_, err := n.ask(ctx, subjectCtl(inc), body, wordTime)
+	_, err := n.health.ask(ctx, subjectCtl(inc), body, wordTime)
 	return err
 }
 
 // streaming returns a request whose context ends soon after the node starts to drain, if it asks for a stream
 // that clients open again. A stream that starts later is at another node, and ends when this one retires.
-func streaming(n *Node, r *http.Request) (out *http.Request, end func()) {
+func (e *ending) streaming(r *http.Request) (out *http.Request, end func()) {
 	if r.Method != http.MethodGet {
 		return r, func() {}
 	}
-	over := n.drained
+	over := e.drained
 	if over.Err() != nil {
-		over = n.retired
+		over = e.retired
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	stop := context.AfterFunc(over, func() {
@@ -140,16 +138,16 @@ func streaming(n *Node, r *http.Request) (out *http.Request, end func()) {
 	return r.WithContext(ctx), func() { stop(); cancel() }
 }
 
-// successors returns the other nodes that take work, in an order that depends on the text id: many ids are spread
-// evenly, and all nodes find the same order for one (rendezvous hashing).
-func successors(n *Node, id string) []string {
+// successors returns the nodes other than own that take work, in an order that depends on the text id: many ids are
+// spread evenly, and all nodes find the same order for one (rendezvous hashing).
+func successors(peers []Peer, own, id string) []string {
 	type place struct {
 		inc  string
 		rank uint64
 	}
 	var all []place
-	for _, p := range n.Peers() {
-		if p.Inc != n.Inc() && p.State == stateUp && p.URL != "" {
+	for _, p := range peers {
+		if p.Inc != own && p.State == stateUp && p.URL != "" {
 			sum := sha256.Sum256([]byte(p.Inc + "\x00" + id))
 			all = append(all, place{p.Inc, binary.BigEndian.Uint64(sum[:])})
 		}
@@ -167,7 +165,7 @@ func (x *exchange) away() {
 	if !x.readBody() {
 		return
 	}
-	for _, inc := range successors(x.s.n, rand.Text()) {
+	for _, inc := range successors(x.s.n.Peers(), x.s.n.Inc(), rand.Text()) {
 		if _, result := x.forward(inc); result == sent {
 			return
 		}

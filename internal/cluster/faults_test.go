@@ -24,12 +24,12 @@ func TestGoneIsBounded(t *testing.T) {
 		over, cancel := context.WithCancel(t.Context())
 		cancel()
 		for i := range 2 * maxGone {
-			_ = outwait(over, a.Node, fmt.Sprintf("i%05d", i))
+			_ = a.nodes.outwait(over, fmt.Sprintf("i%05d", i))
 		}
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if len(a.gone) > maxGone {
-			t.Errorf("%d ends of nodes are remembered, more than %d", len(a.gone), maxGone)
+		a.nodes.mu.Lock()
+		defer a.nodes.mu.Unlock()
+		if len(a.nodes.gone) > maxGone {
+			t.Errorf("%d ends of nodes are remembered, more than %d", len(a.nodes.gone), maxGone)
 		}
 	})
 }

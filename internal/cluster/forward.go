@@ -31,12 +31,12 @@ func Owner(ctx context.Context, n *Node, inc string) (string, error) {
 	if inc == n.Inc() {
 		return inc, nil
 	}
-	if _, there := n.peer(inc); there {
+	if _, there := n.nodes.of(inc); there {
 		return inc, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTime)
 	defer cancel()
-	_, there, err := n.lookUp(ctx, inc)
+	_, there, err := n.nodes.lookUp(ctx, inc)
 	if err != nil {
 		return "", err
 	}
@@ -74,7 +74,7 @@ func IncOf(id string) string {
 // request and the body of the response end. NotSent says of an error that the node has got nothing.
 func Send(n *Node, inc string, r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(r.Context())
-	stop := watching(n, inc, func() { cancel(errSilent) })
+	stop := n.health.watch(inc, func() { cancel(errSilent) })
 	out := r.WithContext(ctx)
 	out.Header = maps.Clone(r.Header) // its values are not changed
 	id := identity.From(r.Context())

@@ -182,10 +182,10 @@ func TestTunnelEndsWithSilence(t *testing.T) {
 		}
 		got = got[:len(got)+count]
 	}
-	a.mu.Lock()
-	w := a.watches[b.Inc()]
+	a.health.mu.Lock()
+	w := a.health.watches[b.Inc()]
 	w.dead() // as keepWatch does after three silences
-	a.mu.Unlock()
+	a.health.mu.Unlock()
 	if _, err := io.ReadAll(client); err != nil {
 		t.Errorf("the client still waits: %v", err)
 	}

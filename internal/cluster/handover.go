@@ -144,7 +144,7 @@ func (x *exchange) partOf(doc store.Doc) bool {
 	if doc.Rev == 0 || json.Unmarshal(doc.Value, &at) != nil || at.Inc == "" || at.Inc == x.s.n.Inc() || at.Inc == x.parted {
 		return false
 	}
-	if p, there := x.s.n.peer(at.Inc); !there || p.State != stateDraining {
+	if p, there := x.s.n.nodes.of(at.Inc); !there || p.State != stateDraining {
 		return false
 	}
 	x.part(at.Inc)

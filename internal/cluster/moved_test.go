@@ -163,7 +163,7 @@ func TestAdoptionAsksOnce(t *testing.T) {
 			t.Fatal("the end of a node is not known")
 		}
 	}
-	retires(a, b.Inc())
+	a.nodes.drains(b.Inc())
 	for name, inc := range map[string]string{"gone": c.Inc(), "drains": b.Inc()} {
 		docs.of()
 		if w := call(front, inc+"."+name); w.Code != http.StatusOK || len(*served) == 0 {
@@ -265,7 +265,7 @@ func TestSessionsOfAFencedNode(t *testing.T) {
 		if w := call(front(b), session); w.Code != http.StatusOK || w.Body.String() != "a" {
 			t.Errorf("at another node: %d %s", w.Code, w.Body)
 		}
-		if _, there := a.peer(strings.TrimSuffix(session, ".x")); there {
+		if _, there := a.nodes.of(strings.TrimSuffix(session, ".x")); there {
 			t.Error("the node takes its older incarnation for another node")
 		}
 		link.Shutdown(t.Context())

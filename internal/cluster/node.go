@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -91,9 +90,11 @@ type Node struct {
 	o       Options
 	docs    store.Docs // Options.Docs for all but the lease
 	log     *slog.Logger
-	started time.Time
 	link    *link.Link
 	count   counters
+	nodes   directory
+	health  detector
+	contact contact
 
 	ctx    context.Context // ends with Close
 	end    context.CancelFunc
@@ -101,56 +102,71 @@ type Node struct {
 	unwind []func()       // of Follow and Listen
 	lease  *lease.Holder  // of n.INC
 
-	self    atomic.Pointer[func() Self]
-	drained signal // given by the first Drain
-	retired signal // given by Retire
+	self   atomic.Pointer[func() Self]
+	ending ending
 
 	mu       sync.Mutex // guards below
 	life     *life
-	joined   bool              // an incarnation of the process has been acknowledged
-	heard    time.Time         // when the last acknowledged renewal was sent; the start before the first one
-	own      Peer              // as its document says, whether or not the store has it
-	seen     map[string]string // by INC: what the other nodes told of their state while this one is apart; nil otherwise
-	refused  error             // why the node does not join; nil if it may
+	own      Peer // as its document says, whether or not the store has it
 	state    string
-	peers    map[string]*peerState
-	gone     map[string]time.Time // last renewal seen of nodes that are gone; bounded by maxGone
-	claims   map[*Claim]struct{}
-	suspects map[string]*suspicion
-	watches  map[string]*watch
 	sessions map[string]*sessions // by path of an endpoint
 }
 
-// life is one incarnation.
+// life is one incarnation, with what it owns. It is safe for concurrent use.
 type life struct {
 	inc    string
 	ready  chan struct{} // closed when n.INC is first acknowledged
 	fenced chan struct{} // closed when the incarnation is over
 	stop   func()        // of its subscriptions
-	over   bool          // it owns nothing any more; guarded by Node.mu
+
+	mu     sync.Mutex // guards below
+	over   bool       // it owns nothing any more
+	claims map[*Claim]struct{}
 }
 
-// peerState is a node as it was last seen.
-type peerState struct {
-	Peer
-	rev  uint64
-	seen time.Time     // when its last renewal was seen
-	skew time.Duration // how far its clock is ahead; 0 before its second renewal
+// apart reports whether the store has not acknowledged the incarnation yet, or it is over.
+func (l *life) apart() bool {
+	l.mu.Lock()
+	over := l.over
+	l.mu.Unlock()
+	select {
+	case <-l.ready:
+		return over
+	default:
+		return true
+	}
 }
 
-// signal is given once, and at the end of the node at the latest: its context ends then.
-type signal struct {
-	context.Context
-	give context.CancelFunc
+// add makes the incarnation own a thing. It returns false if it is over.
+func (l *life) add(c *Claim) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over {
+		return false
+	}
+	if l.claims == nil {
+		l.claims = map[*Claim]struct{}{}
+	}
+	l.claims[c] = struct{}{}
+	return true
 }
 
-func newSignal(ctx context.Context) signal {
-	ctx, give := context.WithCancel(ctx)
-	return signal{ctx, give}
+func (l *life) remove(c *Claim) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.claims, c)
 }
 
-// maxGone bounds the nodes of which the end is remembered.
-const maxGone = 256
+// end makes the incarnation own nothing any more, and returns what it has lost.
+func (l *life) end() (lost map[*Claim]struct{}) {
+	l.mu.Lock()
+	lost, l.over, l.claims = l.claims, true, nil
+	l.mu.Unlock()
+	for c := range lost {
+		c.lose()
+	}
+	return lost
+}
 
 // newInc returns a random INC of lower case letters and digits.
 func newInc() string { return strings.ToLower(rand.Text()[:incLength]) }
@@ -171,8 +187,8 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 		return nil, err
 	}
 	first := n.life
-	n.own = Peer{Inc: first.inc, Name: o.Name, URL: o.URL, Proto: o.proto, Started: n.started.Unix()}
-	stop, known, err := store.FollowLater(o.Docs, store.NodeKeys, n.follow)
+	n.own = Peer{Inc: first.inc, Name: o.Name, URL: o.URL, Proto: o.proto, Started: time.Now().Unix()}
+	stop, known, err := store.FollowLater(o.Docs, store.NodeKeys, n.nodes.follow)
 	if err != nil {
 		n.end()
 		first.stop()
@@ -212,11 +228,9 @@ func (n *Node) join(known <-chan struct{}) {
 			if err == nil {
 				n.count.renewals.Add(1)
 				n.count.renewing.Add(int64(time.Since(sent)))
-				n.mu.Lock()
-				n.heard = sent
-				n.mu.Unlock()
+				n.contact.answered(sent)
 			}
-			compare(n, &t)
+			t.compare(n.log, written(n.o.proto, n.Peers()), Status(n))
 		},
 	})
 }
@@ -232,16 +246,18 @@ func newNode(o Options) *Node {
 	if o.Dial == nil {
 		o.Dial = link.Dialer().DialContext
 	}
-	n := &Node{
-		o: o, log: o.Logger, started: time.Now(), heard: time.Now(), state: stateUp, peers: map[string]*peerState{}, gone: map[string]time.Time{},
-		claims: map[*Claim]struct{}{}, suspects: map[string]*suspicion{}, watches: map[string]*watch{},
-	}
-	n.docs = hasty{o.Docs, n}
-	n.link = link.New(link.Options{
-		Inc: n.Inc, Peers: n.linkPeers, Peer: n.linkPeer, Lives: n.Ping, Answer: n.answer, Ping: pathPing, TLS: o.TLS, Dial: o.Dial, Logger: n.log,
-	})
+	n := &Node{o: o, log: o.Logger, state: stateUp, contact: contact{heard: time.Now()}}
 	n.ctx, n.end = context.WithCancel(context.Background())
-	n.drained, n.retired = newSignal(n.ctx), newSignal(n.ctx)
+	n.docs = hasty{o.Docs, n}
+	n.nodes = directory{docs: n.docs, ended: n.health.end, peers: map[string]*peerState{}, gone: map[string]time.Time{}}
+	n.link = link.New(link.Options{
+		Inc: n.Inc, Peers: n.nodes.links, Peer: n.nodes.link, Lives: n.Ping, Answer: n.answer, Ping: pathPing, TLS: o.TLS, Dial: o.Dial, Logger: n.log,
+	})
+	n.health = detector{
+		ctx: n.ctx, work: &n.work, bus: o.Bus, docs: n.docs, nodes: &n.nodes, link: n.link, dial: o.Dial, log: n.log, own: n.Inc,
+		patience: func() time.Duration { return patience(Apart(n), Silence(n)) }, suspects: map[string]*suspicion{}, watches: map[string]*watch{},
+	}
+	n.ending = newEnding(n.ctx)
 	return n
 }
 
@@ -277,25 +293,11 @@ func (n *Node) Ready() bool {
 
 // Apart reports whether the store has not acknowledged the current INC of a node yet. No other node knows what is named
 // by it then.
-func Apart(n *Node) bool {
-	n.mu.Lock()
-	l, over := n.life, n.life.over
-	n.mu.Unlock()
-	select {
-	case <-l.ready:
-		return over
-	default:
-		return true
-	}
-}
+func Apart(n *Node) bool { return n.current().apart() }
 
 // Joined reports whether the store has ever acknowledged the node. If it has not because the build of the node is
 // foreign to another one, err says so.
-func Joined(n *Node) (joined bool, err error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.joined, n.refused
-}
+func Joined(n *Node) (joined bool, err error) { return n.contact.joining() }
 
 // Draining reports whether Drain was called.
 func (n *Node) Draining() bool {
@@ -306,10 +308,8 @@ func (n *Node) Draining() bool {
 
 // held says that the store has acknowledged the current incarnation.
 func (n *Node) held() {
-	n.mu.Lock()
-	l := n.life
-	n.joined = true
-	n.mu.Unlock()
+	l := n.current()
+	n.contact.join()
 	close(l.ready)
 	n.log.Info("this node is in the cluster", "node", n.o.Name, "inc", l.inc)
 }
@@ -323,7 +323,7 @@ func (n *Node) document(inc string) []byte {
 	n.mu.Lock()
 	n.own = Peer{
 		Inc: inc, Name: n.o.Name, URL: n.o.URL, Version: self.Version, Proto: n.o.proto, State: n.state, Config: self.Config, Load: self.Load,
-		Started: n.started.Unix(), Clock: time.Now().UnixMilli(),
+		Started: n.own.Started, Clock: time.Now().UnixMilli(),
 	}
 	own := n.own
 	n.mu.Unlock()
@@ -338,10 +338,7 @@ func (n *Node) document(inc string) []byte {
 func (n *Node) fence(string) {
 	old := n.current()
 	n.count.fenced.Add(1)
-	n.mu.Lock()
-	old.over = true
-	n.mu.Unlock()
-	loseClaims(n) // before what may wait for the bus: another node has them soon
+	old.end() // before what may wait for the bus: another node has its claims soon
 	old.stop()
 	var next *life
 	var s seldom
@@ -356,15 +353,11 @@ func (n *Node) fence(string) {
 			}
 		}
 	}
-	n.mu.Lock()
-	n.life = next
 	// The document of the older incarnation may be there for seconds. Without this, this node would send requests for its
 	// own sessions to that incarnation, and other nodes with it.
-	if p := n.peers[old.inc]; p != nil {
-		n.forget(p)
-	} else {
-		rememberEnd(n.gone, old.inc, time.Now())
-	}
+	n.nodes.end(old.inc)
+	n.mu.Lock()
+	n.life = next
 	endings := slices.Collect(maps.Values(n.sessions))
 	n.mu.Unlock()
 	close(old.fenced)
@@ -375,17 +368,6 @@ func (n *Node) fence(string) {
 		n.o.Fenced(old.inc)
 	}
 	n.work.Go(func() { bequeath(n, old.inc, next) })
-}
-
-// loseClaims tells the owners of claims that this node owns nothing any more.
-func loseClaims(n *Node) {
-	n.mu.Lock()
-	lost := n.claims
-	n.claims = map[*Claim]struct{}{}
-	n.mu.Unlock()
-	for c := range lost {
-		c.lose()
-	}
 }
 
 // bequeath writes who goes on for an older incarnation of this process.
@@ -420,99 +402,31 @@ func (n *Node) Heir(ctx context.Context, inc string) string {
 	return ""
 }
 
-// follow takes a change of a node's document. Calls come one after another.
-func (n *Node) follow(d store.Doc) {
-	inc := strings.TrimPrefix(d.Key, store.NodeKeys)
-	var doc nodeDoc
-	there := d.Rev != 0 && json.Unmarshal(d.Value, &doc) == nil && doc.Inc == inc
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	p := n.peers[inc]
-	if _, over := n.gone[inc]; over {
-		return // an incarnation does not come back: this is an older state
-	}
-	switch {
-	case !there && p != nil:
-		n.forget(p)
-	case there && p == nil:
-		n.peers[inc] = &peerState{Peer: doc.Peer, rev: d.Rev, seen: time.Now()}
-	case there && d.Rev > p.rev: // the same document again is no renewal
-		if p.State == stateDraining { // for good: the document may be of before
-			doc.State = stateDraining
-		}
-		p.Peer, p.rev, p.seen = doc.Peer, d.Rev, time.Now()
-		p.skew = time.UnixMilli(doc.Clock).Sub(p.seen).Truncate(time.Millisecond)
-	}
-}
-
-// forget removes a node that is gone. The caller holds mu.
-func (n *Node) forget(p *peerState) {
-	delete(n.peers, p.Inc)
-	rememberEnd(n.gone, p.Inc, p.seen)
-	if w := n.watches[p.Inc]; w != nil {
-		w.dead()
-	}
-}
-
-// rememberEnd notes when the last renewal of a node that is gone was seen. The oldest ones are forgotten.
-func rememberEnd(gone map[string]time.Time, inc string, seen time.Time) {
-	if _, known := gone[inc]; !known && len(gone) >= maxGone {
-		oldest := ""
-		for inc, at := range gone {
-			if oldest == "" || at.Before(gone[oldest]) {
-				oldest = inc
-			}
-		}
-		delete(gone, oldest)
-	}
-	gone[inc] = seen
-}
-
 // Peers returns the nodes of the cluster, this one included, sorted by name.
-func (n *Node) Peers() []Peer {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	all := make([]Peer, 0, len(n.peers))
-	for _, p := range n.peers {
-		all = append(all, p.Peer)
-	}
-	slices.SortFunc(all, func(a, b Peer) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Inc, b.Inc)) })
-	return all
-}
+func (n *Node) Peers() []Peer { return n.nodes.all() }
 
 // Gone reports whether this node knows of no node with an INC. A node that has just joined may count as
 // gone for a moment: a decision asks the store.
 func (n *Node) Gone(inc string) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return inc != n.life.inc && n.peers[inc] == nil
+	_, there := n.nodes.of(inc)
+	return !there && inc != n.Inc()
 }
 
-// peer returns a node that is not gone.
-func (n *Node) peer(inc string) (Peer, bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if p := n.peers[inc]; p != nil {
-		return p.Peer, true
-	}
-	return Peer{}, false
+// Ping reports whether a node answers within a moment.
+func (n *Node) Ping(ctx context.Context, inc string) error { return n.health.ping(ctx, inc) }
+
+// Suspect finds out whether a node that did not answer is dead, and reports it. The document of a dead node
+// is deleted, so that all nodes know at once. Callers that suspect the same node share one check.
+func (n *Node) Suspect(ctx context.Context, inc string) (dead bool) {
+	return n.health.suspect(ctx, inc)
 }
 
-// lookUp asks the store for a node. there is false if it is gone.
-func (n *Node) lookUp(ctx context.Context, inc string) (p Peer, there bool, err error) {
-	if !validInc(inc) {
-		return Peer{}, false, nil
-	}
-	doc, err := n.docs.Get(ctx, store.NodeKeys+inc)
-	if err != nil || doc.Rev == 0 {
-		return Peer{}, false, err
-	}
-	n.follow(doc)
-	var d nodeDoc
-	if json.Unmarshal(doc.Value, &d) != nil {
-		return Peer{Inc: inc, State: stateUp}, true, nil // of a later version
-	}
-	return d.Peer, true, nil
+// Watch returns a channel that is closed when a node with requests in flight leaves three pings
+// unanswered, on the bus or on the peer link, or is gone: within 5 seconds. A node that neither listens on the bus nor
+// takes connections is found within 1.5 seconds. Call stop when the request is over.
+func (n *Node) Watch(inc string) (gone <-chan struct{}, stop func()) {
+	silent := make(chan struct{})
+	return silent, n.health.watch(inc, func() { close(silent) })
 }
 
 // Close leaves the cluster: claims are free and the node is gone when it returns, if the store answers
@@ -525,14 +439,9 @@ func (n *Node) Close(ctx context.Context) {
 	for _, stop := range n.unwind {
 		stop()
 	}
-	n.mu.Lock()
-	l := n.life
-	claims := n.claims
-	n.claims = map[*Claim]struct{}{}
-	n.mu.Unlock()
+	l := n.current()
 	l.stop()
-	for c := range claims {
-		c.lose()
+	for c := range l.end() {
 		_ = c.release(ctx) // it ends with the node
 	}
 	n.lease.Close(ctx)

@@ -443,8 +443,11 @@ func TestSucceed(t *testing.T) {
 			}
 			return f
 		})
-		succeed(again.Node)
-		succeed(second.Node)
+		for _, m := range []*member{again, second} {
+			if err := m.health.succeed(m.o.Name, m.o.URL); err != nil {
+				t.Error(err)
+			}
+		}
 		synctest.Wait()
 		if took := time.Since(began); !a.Gone(b.Inc()) || took > nodeTTL/2 {
 			t.Errorf("after %v: gone %v", took, a.Gone(b.Inc()))
@@ -628,11 +631,11 @@ func TestWatch(t *testing.T) {
 		}
 		stop()
 		synctest.Wait()
-		a.mu.Lock()
-		if len(a.watches) > 0 {
+		a.health.mu.Lock()
+		if len(a.health.watches) > 0 {
 			t.Error("the watch of a silent node stays for ever")
 		}
-		a.mu.Unlock()
+		a.health.mu.Unlock()
 		a.bus.cut()
 		gone, stop = a.Watch(b.Inc())
 		time.Sleep(10 * time.Second)

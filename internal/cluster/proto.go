@@ -10,11 +10,11 @@ import (
 // nodes speak over connections in another form, so version 1 is not in its range.
 var builds = [2]int{2, 2}
 
-// written returns the version in which this node writes what other nodes read: the newest one that all nodes
+// written returns the version in which a build writes what other nodes read: the newest one that all nodes
 // present understand. It grows when the last node of an older build has left.
-func written(n *Node) int {
-	least := n.o.proto[1]
-	for _, p := range n.Peers() {
+func written(proto [2]int, peers []Peer) int {
+	least := proto[1]
+	for _, p := range peers {
 		if p.Proto[1] > 0 {
 			least = min(least, p.Proto[1])
 		}
@@ -50,10 +50,7 @@ func enter(n *Node, known <-chan struct{}) bool {
 			err = fmt.Errorf("the node %s runs weir %s, which understands the versions %d to %d, and this one %d to %d: %w",
 				p.Name, p.Version, p.Proto[0], p.Proto[1], n.o.proto[0], n.o.proto[1], errForeign)
 		}
-		n.mu.Lock()
-		before := n.refused
-		n.refused = err
-		n.mu.Unlock()
+		before := n.contact.refuse(err)
 		if !found {
 			return true
 		}

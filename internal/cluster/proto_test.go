@@ -39,7 +39,7 @@ func TestUpgradeByOneVersion(t *testing.T) {
 				want = 2
 			}
 			for _, n := range nodes {
-				if got := written(n); got != want {
+				if got := written(n.o.proto, n.Peers()); got != want {
 					t.Errorf("with %d of 3 nodes replaced, %s writes version %d, not %d", i+1, n.Name(), got, want)
 				}
 			}

@@ -16,7 +16,13 @@ func (n *Node) Link() *link.Link { return n.link }
 func (n *Node) Serve(l net.Listener, config *tls.Config, handler http.Handler) *link.Server {
 	n.mu.Lock()
 	if n.ctx.Err() == nil {
-		n.work.Go(func() { succeed(n) })
+		n.work.Go(func() {
+			err := n.health.succeed(n.o.Name, n.o.URL)
+			// If this node has not joined, the documents of these nodes end before it does.
+			if joined, _ := Joined(n); err != nil && joined && n.ctx.Err() == nil {
+				n.log.Warn("the nodes before this one are not known", "err", err)
+			}
+		})
 	}
 	n.mu.Unlock()
 	return n.link.Serve(l, config, handler)
@@ -34,19 +40,4 @@ func (n *Node) answer(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	return true
-}
-
-// linkPeers and linkPeer are Peers and peer for the link.
-func (n *Node) linkPeers() []link.Peer {
-	peers := n.Peers()
-	all := make([]link.Peer, len(peers))
-	for i, p := range peers {
-		all[i] = link.Peer{Inc: p.Inc, Name: p.Name, URL: p.URL}
-	}
-	return all
-}
-
-func (n *Node) linkPeer(inc string) (link.Peer, bool) {
-	p, ok := n.peer(inc)
-	return link.Peer{Inc: p.Inc, Name: p.Name, URL: p.URL}, ok
 }

@@ -182,7 +182,7 @@ func (s *sessions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.e.Next.ServeHTTP(w, r)
 		return
 	}
-	r, end := streaming(s.n, r)
+	r, end := s.n.ending.streaming(r)
 	defer end()
 	x := &exchange{s: s, w: w, r: r, id: id, made: made, key: key}
 	defer x.room.Release()
@@ -239,7 +239,7 @@ func (x *exchange) drain(carried bool) {
 		x.misdirected("")
 		return
 	}
-	if others := successors(s.n, x.id); len(others) > 0 {
+	if others := successors(s.n.Peers(), s.n.Inc(), x.id); len(others) > 0 {
 		if x.readBody() {
 			s.leave(context.WithoutCancel(x.r.Context()), x.id)
 			x.routeTo(others[0])
@@ -275,7 +275,7 @@ func (x *exchange) carried() {
 // elect a leader first. A node that is apart asks once.
 func (x *exchange) owner(handed bool) (inc string, err error) {
 	if x.until.IsZero() {
-		x.until = time.Now().Add(patience(x.s.n))
+		x.until = time.Now().Add(patience(Apart(x.s.n), Silence(x.s.n)))
 	}
 	for {
 		inc, err = x.find(handed)
@@ -291,7 +291,7 @@ func (x *exchange) find(handed bool) (string, error) {
 	n := x.s.n
 	ctx, cancel := attempt(x.r.Context(), n)
 	defer cancel()
-	if handed || over(n, x.made) && x.made != n.Inc() {
+	if handed || n.nodes.over(x.made) && x.made != n.Inc() {
 		if x.claim(ctx) {
 			x.adopted()
 			return n.Inc(), nil
@@ -305,8 +305,8 @@ func (x *exchange) find(handed bool) (string, error) {
 		if x.made == n.Inc() {
 			return x.made, nil
 		}
-		if !over(n, x.made) {
-			p, there, err := n.lookUp(ctx, x.made)
+		if !n.nodes.over(x.made) {
+			p, there, err := n.nodes.lookUp(ctx, x.made)
 			if err != nil {
 				return "", err
 			}
@@ -320,7 +320,7 @@ func (x *exchange) find(handed bool) (string, error) {
 			return "", err
 		}
 	}
-	owner, was, err := takeSeen(ctx, n, doc, x.key, takenTTL)
+	_, owner, was, err := n.nodes.own(ctx, n.Inc(), claimOptions{key: x.key, ttl: takenTTL, drained: true, seen: &doc})
 	if err != nil {
 		return "", err
 	}
@@ -416,7 +416,7 @@ func (x *exchange) routeTo(to string) {
 	}
 	handed, around := false, false
 	for range moves {
-		if p, there := n.peer(to); handed || to == n.Inc() || !there || p.State != stateUp && x.message.Kind() == jsonrpc.Request {
+		if p, there := n.nodes.of(to); handed || to == n.Inc() || !there || p.State != stateUp && x.message.Kind() == jsonrpc.Request {
 			if !handed && there && p.State == stateDraining && to != n.Inc() {
 				x.part(to)
 			}
@@ -441,7 +441,7 @@ func (x *exchange) routeTo(to string) {
 				return
 			}
 			if next == "" {
-				retires(n, to) // its document may not say so yet
+				n.nodes.drains(to) // its document may not say so yet
 			} else {
 				x.s.remember(x.id, next)
 			}
@@ -469,7 +469,7 @@ func (x *exchange) routeTo(to string) {
 func (x *exchange) asked(inc string) error {
 	ctx, cancel := attempt(x.r.Context(), x.s.n)
 	defer cancel()
-	_, _, err := x.s.n.lookUp(ctx, inc)
+	_, _, err := x.s.n.nodes.lookUp(ctx, inc)
 	return err
 }
 
@@ -487,7 +487,7 @@ func (x *exchange) forward(to string) (next string, result outcome) {
 	n := x.s.n
 	ctx, cancel := context.WithCancelCause(x.r.Context())
 	defer cancel(nil)
-	defer watching(n, to, func() { cancel(errSilent) })()
+	defer n.health.watch(to, func() { cancel(errSilent) })()
 	n.count.forwarded.Add(1)
 	resp, err := n.link.Carry(to, x.outgoing(ctx))
 	switch {
@@ -582,14 +582,14 @@ func (x *exchange) moving(last string) {
 
 // gone answers that the node of the session ended during the request.
 func (x *exchange) gone(inc string, err error) {
-	guard.WriteError(x.w, mcp.KindNodeGone.Info().HTTP, x.message.ID, goneError(x.s.n, inc, err))
+	guard.WriteError(x.w, mcp.KindNodeGone.Info().HTTP, x.message.ID, x.goneError(inc, err))
 }
 
 // unreached answers that the node of the session lives and that no node can send it the request.
 func (x *exchange) unreached(inc string) {
 	n := x.s.n
 	name := inc
-	if p, ok := n.peer(inc); ok && p.Name != "" {
+	if p, ok := n.nodes.of(inc); ok && p.Name != "" {
 		name = text.Line(p.Name, 80)
 	}
 	n.log.Warn("a node lives and cannot be reached: cluster.listen and cluster.advertise there, or the network between the nodes", "node", name, "inc", inc)
@@ -606,7 +606,8 @@ func (x *exchange) unreached(inc string) {
 	guard.WriteError(x.w, mcp.KindNodeGone.Info().HTTP, x.message.ID, e)
 }
 
-func goneError(n *Node, inc string, err error) *mcp.Error {
+func (x *exchange) goneError(inc string, err error) *mcp.Error {
+	n := x.s.n
 	n.count.broken.Add(1)
 	n.log.Warn("a request was at a node that does not answer any more", "inc", inc, "err", err)
 	e := mcp.Errorf(mcp.KindNodeGone, "the node of this session ended during the request, which may have run; the session goes on at another node: make the call again if that does no harm")
@@ -617,7 +618,7 @@ func goneError(n *Node, inc string, err error) *mcp.Error {
 // brokenOff ends an event stream whose node ended with an answer to its request. Of another response the
 // connection breaks off.
 func (x *exchange) brokenOff(inc string, resp *http.Response, err error) {
-	failed := goneError(x.s.n, inc, err)
+	failed := x.goneError(inc, err)
 	if !link.IsStream(resp) {
 		panic(http.ErrAbortHandler)
 	}

@@ -10,7 +10,8 @@ import (
 // and no goroutines, and serves sessions itself. Close ends it.
 func Solo(docs store.Docs) *Node {
 	n := newNode(Options{Docs: docs})
-	n.joined, n.lease = true, lease.Sole("")
+	n.contact.join()
+	n.lease = lease.Sole("")
 	n.life = &life{ready: make(chan struct{}), fenced: make(chan struct{}), stop: func() {}}
 	close(n.life.ready)
 	return n

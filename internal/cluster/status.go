@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -49,23 +50,22 @@ func (p Peer) Draining() bool { return p.State == stateDraining }
 // Status returns the nodes of the cluster as n sees them, sorted by name. While n is apart, its own State is "apart", and
 // the State of each other node is its answer over the peer link, "unknown" if it does not answer.
 func Status(n *Node) []NodeStatus {
-	apart := Apart(n)
+	apart, nodes := Apart(n), n.nodes.statuses()
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	all := make([]NodeStatus, 0, len(n.peers)+1)
 	self := NodeStatus{Peer: n.own, Self: true}
 	self.Inc = n.life.inc
+	n.mu.Unlock()
 	if apart {
 		self.State = stateApart
 	}
-	for _, p := range n.peers {
-		s := NodeStatus{Peer: p.Peer, Skew: p.skew}
+	all := make([]NodeStatus, 0, len(nodes)+1)
+	for _, s := range nodes {
 		switch {
-		case p.Inc == n.life.inc:
-			self.Skew = p.skew
+		case s.Inc == self.Inc:
+			self.Skew = s.Skew
 			continue
 		case apart:
-			s.State = cmp.Or(n.seen[p.Inc], stateUnknown)
+			s.State = cmp.Or(n.contact.told(s.Inc), stateUnknown)
 		}
 		all = append(all, s)
 	}
@@ -98,12 +98,11 @@ type loggedState struct {
 	writes  int             // the version in which documents are written
 }
 
-// compare logs nodes that do not agree with each other.
-func compare(n *Node, t *loggedState) {
-	all := Status(n)
-	if now := written(n); now != t.writes {
+// compare logs nodes that do not agree with each other. now is the version in which documents are written.
+func (t *loggedState) compare(log *slog.Logger, now int, all []NodeStatus) {
+	if now != t.writes {
 		if t.writes != 0 {
-			n.log.Info("documents of the cluster are written in another version from now on, which all nodes understand", "version", now, "before", t.writes)
+			log.Info("documents of the cluster are written in another version from now on, which all nodes understand", "version", now, "before", t.writes)
 		}
 		t.writes = now
 	}
@@ -114,7 +113,7 @@ func compare(n *Node, t *loggedState) {
 		}
 		skewed[s.Inc] = true
 		if !t.skewed[s.Inc] {
-			n.log.Warn("the clocks of two nodes differ; quotas and the ends of tokens depend on them: set both by NTP", "node", s.Name, "ahead", s.Skew.Round(time.Second))
+			log.Warn("the clocks of two nodes differ; quotas and the ends of tokens depend on them: set both by NTP", "node", s.Name, "ahead", s.Skew.Round(time.Second))
 		}
 	}
 	t.skewed = skewed
@@ -134,7 +133,7 @@ func compare(n *Node, t *loggedState) {
 	text := strings.Join(groups, "; ")
 	if text != t.configs && time.Since(t.differs) >= configTime {
 		t.configs = text
-		n.log.Warn("nodes have different configurations; give all of them the same file", "configs", text)
+		log.Warn("nodes have different configurations; give all of them the same file", "configs", text)
 	}
 }
 

@@ -4,11 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/link"
 	"github.com/weir-mcp/weir/internal/store"
 )
 
@@ -43,6 +47,28 @@ type verdict struct {
 	Dead bool `json:"dead"`
 }
 
+// detector finds nodes that do not answer any more. It is safe for concurrent use.
+//
+//	a request in flight ─▶ watch ─▶ pings on the bus and over the link ─▶ silent ─▶ the request ends
+//	                                                                      └▶ suspect
+//	suspect ─▶ silent? ─▶ a third node agrees? ─▶ the document is deleted: all nodes know
+type detector struct {
+	ctx      context.Context // ends with the node
+	work     *sync.WaitGroup // of the node
+	bus      store.Bus
+	docs     store.Docs
+	nodes    *directory
+	link     *link.Link
+	dial     func(ctx context.Context, network, address string) (net.Conn, error)
+	log      *slog.Logger
+	own      func() string        // the INC of this node
+	patience func() time.Duration // how long a request waits for the store
+
+	mu       sync.Mutex // guards below
+	suspects map[string]*suspicion
+	watches  map[string]*watch
+}
+
 // suspicion is a check of a node that is under way.
 type suspicion struct {
 	done chan struct{}
@@ -66,7 +92,7 @@ func (n *Node) listen(inc string) (stop func(), err error) {
 			return
 		}
 		if q.Retires != "" {
-			retires(n, q.Retires)
+			n.nodes.drains(q.Retires)
 			_ = m.Reply(nil, []byte("{}")) // the document says it as well
 			return
 		}
@@ -83,7 +109,7 @@ func (n *Node) listen(inc string) (stop func(), err error) {
 		}
 		n.work.Go(func() {
 			defer func() { <-turns }()
-			answer, _ := json.Marshal(verdict{n.silent(n.ctx, q.Dead)}) // one bool
+			answer, _ := json.Marshal(verdict{n.health.silent(n.ctx, q.Dead)}) // one bool
 			_ = m.Reply(nil, answer)
 		})
 	})
@@ -95,13 +121,13 @@ func (n *Node) listen(inc string) (stop func(), err error) {
 }
 
 // ask sends a message and waits for the answer.
-func (n *Node) ask(ctx context.Context, subject string, body []byte, timeout time.Duration) (store.Message, error) {
+func (d *detector) ask(ctx context.Context, subject string, body []byte, timeout time.Duration) (store.Message, error) {
 	type answer struct {
 		m   store.Message
 		err error
 	}
 	got := make(chan answer, 1)
-	n.o.Bus.Ask(subject, nil, body, timeout, func(m store.Message, err error) { got <- answer{m, err} })
+	d.bus.Ask(subject, nil, body, timeout, func(m store.Message, err error) { got <- answer{m, err} })
 	select {
 	case a := <-got:
 		return a.m, a.err
@@ -110,36 +136,35 @@ func (n *Node) ask(ctx context.Context, subject string, body []byte, timeout tim
 	}
 }
 
-// Ping reports whether a node answers within a moment.
-func (n *Node) Ping(ctx context.Context, inc string) error {
-	_, err := n.ask(ctx, subjectPing(inc), nil, pingTime)
+// ping reports whether a node answers within a moment.
+func (d *detector) ping(ctx context.Context, inc string) error {
+	_, err := d.ask(ctx, subjectPing(inc), nil, pingTime)
 	return err
 }
 
-// Suspect finds out whether a node that did not answer is dead, and reports it. The document of a dead node
-// is deleted, so that all nodes know at once. Callers that suspect the same node share one check.
-func (n *Node) Suspect(ctx context.Context, inc string) (dead bool) {
-	if own := n.Inc(); inc == own || own == "" {
+// suspect is Node.Suspect.
+func (d *detector) suspect(ctx context.Context, inc string) (dead bool) {
+	if own := d.own(); inc == own || own == "" {
 		return inc != own
 	}
-	n.mu.Lock()
-	s := n.suspects[inc]
+	d.mu.Lock()
+	s := d.suspects[inc]
 	if s == nil {
-		if n.ctx.Err() != nil {
-			n.mu.Unlock()
+		if d.ctx.Err() != nil {
+			d.mu.Unlock()
 			return false
 		}
 		s = &suspicion{done: make(chan struct{})}
-		n.suspects[inc] = s
-		n.work.Go(func() {
-			s.dead = n.check(n.ctx, inc)
-			n.mu.Lock()
-			delete(n.suspects, inc)
-			n.mu.Unlock()
+		d.suspects[inc] = s
+		d.work.Go(func() {
+			s.dead = d.check(d.ctx, inc)
+			d.mu.Lock()
+			delete(d.suspects, inc)
+			d.mu.Unlock()
 			close(s.done)
 		})
 	}
-	n.mu.Unlock()
+	d.mu.Unlock()
 	select {
 	case <-s.done:
 		return s.dead
@@ -149,21 +174,21 @@ func (n *Node) Suspect(ctx context.Context, inc string) (dead bool) {
 }
 
 // check is Suspect without sharing.
-func (n *Node) check(ctx context.Context, inc string) (dead bool) {
-	doc, err := settled(ctx, n, store.NodeKeys+inc)
+func (d *detector) check(ctx context.Context, inc string) (dead bool) {
+	doc, err := d.settled(ctx, store.NodeKeys+inc)
 	switch {
 	case err != nil:
 		return false // without the store there is no verdict
 	case doc.Rev == 0:
-		n.follow(store.Doc{Key: store.NodeKeys + inc})
+		d.nodes.follow(store.Doc{Key: store.NodeKeys + inc})
 		return true
 	}
-	n.follow(doc)
-	if !n.silent(ctx, inc) || !n.agreed(ctx, inc) {
+	d.nodes.follow(doc)
+	if !d.silent(ctx, inc) || !d.agreed(ctx, inc) {
 		return false
 	}
 	// The revision is from before the pings: a node that has renewed meanwhile stays.
-	_, err = store.Change(ctx, n.docs, doc.Key, func(now store.Doc) ([]byte, time.Duration, error) {
+	_, err = store.Change(ctx, d.docs, doc.Key, func(now store.Doc) ([]byte, time.Duration, error) {
 		if now.Rev != 0 && now.Rev != doc.Rev {
 			return nil, 0, errRenewed
 		}
@@ -172,8 +197,8 @@ func (n *Node) check(ctx context.Context, inc string) (dead bool) {
 	if err != nil {
 		return false
 	}
-	n.log.Warn("a node does not answer: it is out of the cluster", "inc", inc)
-	n.follow(store.Doc{Key: store.NodeKeys + inc})
+	d.log.Warn("a node does not answer: it is out of the cluster", "inc", inc)
+	d.nodes.follow(store.Doc{Key: store.NodeKeys + inc})
 	return true
 }
 
@@ -183,50 +208,43 @@ func (n *Node) check(ctx context.Context, inc string) (dead bool) {
 // are dead.
 //
 // It goes on until the store has done that, or the documents have ended: where the node that was killed led the store,
-// the first requests fail.
-func succeed(n *Node) {
-	ctx, cancel := context.WithTimeout(n.ctx, nodeTTL)
+// the first requests fail. It returns the last error then.
+func (d *detector) succeed(name, url string) error {
+	ctx, cancel := context.WithTimeout(d.ctx, nodeTTL)
 	defer cancel()
 	for {
-		err := succeedOnce(ctx, n)
-		if err == nil {
-			return
-		}
-		if pause(ctx, retryEvery) != nil {
-			if joined, _ := Joined(n); !joined || n.ctx.Err() != nil {
-				return // the documents of these nodes end before this one joins
-			}
-			n.log.Warn("the nodes before this one are not known", "err", err)
-			return
+		err := d.succeedOnce(ctx, name, url)
+		if err == nil || pause(ctx, retryEvery) != nil {
+			return err
 		}
 	}
 }
 
 // succeedOnce is one attempt of succeed.
-func succeedOnce(ctx context.Context, n *Node) error {
+func (d *detector) succeedOnce(ctx context.Context, name, url string) error {
 	var old []store.Doc
-	for doc, err := range n.docs.List(ctx, store.NodeKeys) {
+	for doc, err := range d.docs.List(ctx, store.NodeKeys) {
 		if err != nil {
 			return err
 		}
-		var d nodeDoc
-		if json.Unmarshal(doc.Value, &d) == nil && d.Name == n.o.Name && d.URL == n.o.URL && d.URL != "" && d.Inc != n.Inc() {
+		var n nodeDoc
+		if json.Unmarshal(doc.Value, &n) == nil && n.Name == name && n.URL == url && url != "" && n.Inc != d.own() {
 			old = append(old, doc)
 		}
 	}
 	var left error
 	for _, doc := range old {
 		inc := strings.TrimPrefix(doc.Key, store.NodeKeys)
-		if n.Ping(ctx, inc) == nil {
+		if d.ping(ctx, inc) == nil {
 			continue
 		}
 		// A revision that has changed is of a node that lives, or the store has not made the change.
-		if err := n.docs.Delete(ctx, doc.Key, doc.Rev); err != nil {
+		if err := d.docs.Delete(ctx, doc.Key, doc.Rev); err != nil {
 			left = err
 			continue
 		}
-		n.log.Info("this node takes the place of one that ended without a word", "inc", inc)
-		n.follow(store.Doc{Key: doc.Key})
+		d.log.Info("this node takes the place of one that ended without a word", "inc", inc)
+		d.nodes.follow(store.Doc{Key: doc.Key})
 	}
 	return left
 }
@@ -235,12 +253,12 @@ var errRenewed = errors.New("the node has renewed its document")
 
 // settled reads a document of a store that may elect its leader, as it does where the node that was killed led it:
 // it asks again until there is an answer or patience is over.
-func settled(ctx context.Context, n *Node, key string) (doc store.Doc, err error) {
-	ctx, cancel := context.WithTimeout(ctx, max(awayTime, patience(n)))
+func (d *detector) settled(ctx context.Context, key string) (doc store.Doc, err error) {
+	ctx, cancel := context.WithTimeout(ctx, max(awayTime, d.patience()))
 	defer cancel()
 	for {
-		attempt, end := attempt(ctx, n)
-		doc, err = n.docs.Get(attempt, key)
+		attempt, end := context.WithTimeout(ctx, attemptTime)
+		doc, err = d.docs.Get(attempt, key)
 		end()
 		if err == nil || pause(ctx, retryEvery) != nil {
 			return doc, err
@@ -249,9 +267,9 @@ func settled(ctx context.Context, n *Node, key string) (doc store.Doc, err error
 }
 
 // silent reports whether a node answers neither pings nor a dial.
-func (n *Node) silent(ctx context.Context, inc string) bool {
+func (d *detector) silent(ctx context.Context, inc string) bool {
 	for i := range pings {
-		err := n.Ping(ctx, inc)
+		err := d.ping(ctx, inc)
 		if err == nil || ctx.Err() != nil {
 			return false
 		}
@@ -261,7 +279,7 @@ func (n *Node) silent(ctx context.Context, inc string) bool {
 			}
 		}
 	}
-	p, ok := n.peer(inc)
+	p, ok := d.nodes.of(inc)
 	if !ok || p.URL == "" {
 		return true
 	}
@@ -271,7 +289,7 @@ func (n *Node) silent(ctx context.Context, inc string) bool {
 	}
 	bounded, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
-	conn, err := n.o.Dial(bounded, "tcp", u.Host)
+	conn, err := d.dial(bounded, "tcp", u.Host)
 	if err == nil {
 		_ = conn.Close()
 		return false
@@ -281,15 +299,15 @@ func (n *Node) silent(ctx context.Context, inc string) bool {
 
 // agreed asks a third node whether a node is dead. A third node that is silent has no word, and one that is
 // dead by all signs does not count.
-func (n *Node) agreed(ctx context.Context, inc string) bool {
+func (d *detector) agreed(ctx context.Context, inc string) bool {
 	body, _ := json.Marshal(question{Dead: inc}) // a text
-	for _, p := range n.Peers() {
-		if p.Inc == inc || p.Inc == n.Inc() {
+	for _, p := range d.nodes.all() {
+		if p.Inc == inc || p.Inc == d.own() {
 			continue
 		}
-		m, err := n.ask(ctx, subjectCtl(p.Inc), body, wordTime)
+		m, err := d.ask(ctx, subjectCtl(p.Inc), body, wordTime)
 		if err != nil {
-			if !errors.Is(err, store.ErrNobody) || !n.silent(ctx, p.Inc) {
+			if !errors.Is(err, store.ErrNobody) || !d.silent(ctx, p.Inc) {
 				return false
 			}
 			continue
@@ -303,16 +321,16 @@ func (n *Node) agreed(ctx context.Context, inc string) bool {
 // watch pings a node while requests to it are in flight, and until the next ping is due: a busy node is watched once,
 // not again for each short request.
 type watch struct {
-	users map[*watcher]struct{} // guarded by Node.mu
-	over  bool                  // the node is silent or gone; guarded by Node.mu
+	users map[*watcher]struct{} // guarded by detector.mu
+	over  bool                  // the node is silent or gone; guarded by detector.mu
 }
 
 // watcher is a request in flight.
 type watcher struct {
-	gone func() // called once, with Node.mu: it must not block
+	gone func() // called once, with detector.mu: it must not block
 }
 
-// dead tells the users that the node is gone. The caller holds Node.mu.
+// dead tells the users that the node is gone. The caller holds detector.mu.
 func (w *watch) dead() {
 	if !w.over {
 		w.over = true
@@ -322,61 +340,62 @@ func (w *watch) dead() {
 	}
 }
 
+// end tells the requests in flight at a node that is gone.
+func (d *detector) end(inc string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if w := d.watches[inc]; w != nil {
+		w.dead()
+	}
+}
+
 // watchTime is how often a node with requests in flight is pinged.
 const watchTime = time.Second
 
-// Watch returns a channel that is closed when a node with requests in flight leaves three pings
-// unanswered, on the bus or on the peer link, or is gone: within 5 seconds. A node that neither listens on the bus nor
-// takes connections is found within 1.5 seconds. Call stop when the request is over.
-func (n *Node) Watch(inc string) (gone <-chan struct{}, stop func()) {
-	silent := make(chan struct{})
-	return silent, watching(n, inc, func() { close(silent) })
-}
-
-// watching is Watch with a function in place of a channel. It is called once, must not block and must not use n.
-func watching(n *Node, inc string, gone func()) (stop func()) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	w := n.watches[inc]
+// watch is Node.Watch with a function in place of a channel. It is called once, must not block and must not use d.
+func (d *detector) watch(inc string, gone func()) (stop func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	w := d.watches[inc]
 	if w == nil || w.over {
 		w = &watch{users: map[*watcher]struct{}{}}
-		n.watches[inc] = w
-		if n.ctx.Err() == nil {
-			n.work.Go(func() { n.keepWatch(n.ctx, inc, w) })
+		d.watches[inc] = w
+		if d.ctx.Err() == nil {
+			d.work.Go(func() { d.keepWatch(d.ctx, inc, w) })
 		}
 	}
 	u := &watcher{gone}
 	w.users[u] = struct{}{}
 	return func() {
-		n.mu.Lock()
-		defer n.mu.Unlock()
+		d.mu.Lock()
+		defer d.mu.Unlock()
 		delete(w.users, u)
 	}
 }
 
 // unwatched ends a watch that has no users, or whose node is silent, and reports whether it did.
-func unwatched(n *Node, inc string, w *watch) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+func (d *detector) unwatched(inc string, w *watch) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if len(w.users) > 0 && !w.over {
 		return false
 	}
-	if n.watches[inc] == w {
-		delete(n.watches, inc)
+	if d.watches[inc] == w {
+		delete(d.watches, inc)
 	}
 	return true
 }
 
 // stalled reports whether a request over the peer link of a node gets no answer in time. Links that break or
 // refuse are not stalled: a request on them ends by itself.
-func stalled(ctx context.Context, n *Node, inc string) bool {
+func (d *detector) stalled(ctx context.Context, inc string) bool {
 	bounded, cancel := context.WithTimeout(ctx, linkTime)
 	defer cancel()
 	r, err := http.NewRequestWithContext(bounded, http.MethodGet, pathPing, nil)
 	if err != nil {
 		return false
 	}
-	resp, err := n.link.RoundTrip(inc, r)
+	resp, err := d.link.RoundTrip(inc, r)
 	if err != nil {
 		return bounded.Err() != nil && ctx.Err() == nil
 	}
@@ -385,10 +404,10 @@ func stalled(ctx context.Context, n *Node, inc string) bool {
 }
 
 // keepWatch pings until the watch has no users when a ping is due, or the node is silent.
-func (n *Node) keepWatch(ctx context.Context, inc string, w *watch) {
+func (d *detector) keepWatch(ctx context.Context, inc string, w *watch) {
 	wait := watchTime
 	for silences, stalls := 0, 0; ; {
-		if pause(ctx, wait) != nil || unwatched(n, inc, w) {
+		if pause(ctx, wait) != nil || d.unwatched(inc, w) {
 			return
 		}
 		began := time.Now()
@@ -396,11 +415,11 @@ func (n *Node) keepWatch(ctx context.Context, inc string, w *watch) {
 		// at the same time, so that three silences take less than the 4 seconds that a request may wait for them.
 		asked, cancel := context.WithCancel(ctx)
 		link := make(chan bool, 1)
-		go func() { link <- stalled(asked, n, inc) }()
-		switch err := n.Ping(ctx, inc); {
+		go func() { link <- d.stalled(asked, inc) }()
+		switch err := d.ping(ctx, inc); {
 		case err == nil:
 			silences = 0
-		case errors.Is(err, store.ErrNobody) && n.silent(ctx, inc):
+		case errors.Is(err, store.ErrNobody) && d.silent(ctx, inc):
 			silences = pings // a process that has ended: no listener and no port
 			cancel()
 		default:
@@ -418,20 +437,20 @@ func (n *Node) keepWatch(ctx context.Context, inc string, w *watch) {
 		}
 		// If this node does not hear itself, its bus is down and says nothing of the other one: the
 		// requests go on, because their connections do not need the bus.
-		if silences >= pings && n.Ping(ctx, n.Inc()) != nil {
+		if silences >= pings && d.ping(ctx, d.own()) != nil {
 			silences = 0
 		}
 		if silences < pings && stalls < pings {
 			continue
 		}
 		if stalls >= pings {
-			n.link.Detour(inc)
+			d.link.Detour(inc)
 		}
-		n.mu.Lock()
+		d.mu.Lock()
 		w.dead()
-		n.mu.Unlock()
-		unwatched(n, inc, w)
-		n.work.Go(func() { n.Suspect(n.ctx, inc) })
+		d.mu.Unlock()
+		d.unwatched(inc, w)
+		d.work.Go(func() { d.suspect(d.ctx, inc) })
 		return
 	}
 }
