@@ -87,6 +87,7 @@ type Shared struct {
 
 	streams *streams
 	notices notices
+	ended   *endings
 	queue   func(subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) (send func(), err error)
 
 	mu      sync.Mutex // guards below
@@ -95,7 +96,6 @@ type Shared struct {
 	owed    int // changes of Insist that are not made
 	writers map[string]*officeWriter
 	seen    map[string]revision // the newest documents of offices that are followed, by key
-	dead    map[string]bool     // nodes that are gone for good; bounded by maxDead
 }
 
 // revision is a document of an office with its decoded content: read-only, and not given to others,
@@ -113,7 +113,8 @@ func NewShared(o Options) *Shared {
 	if o.Direct == nil {
 		o.Direct = o.Bus
 	}
-	s := &Shared{o: o, log: o.Logger, writers: map[string]*officeWriter{}, seen: map[string]revision{}, dead: map[string]bool{}, sweeps: make(chan struct{}, 1)}
+	s := &Shared{o: o, log: o.Logger, writers: map[string]*officeWriter{}, seen: map[string]revision{}, sweeps: make(chan struct{}, 1)}
+	s.ended = &endings{docs: o.Docs, unknown: o.Node.Gone, of: map[string]bool{}}
 	s.streams = newStreams(s)
 	s.queue = queueOf(o.Direct)
 	none := ""
@@ -251,7 +252,7 @@ func (s *Shared) nodeChanged(d store.Doc) {
 		return
 	}
 	inc := d.Key[len(store.NodeKeys):]
-	s.bury(inc)
+	s.ended.note(inc)
 	s.streams.forget(inc)
 	s.sweepLater()
 	s.Go(func() {
@@ -261,36 +262,10 @@ func (s *Shared) nodeChanged(d store.Doc) {
 	})
 }
 
-// bury remembers that a node is gone. It never comes back.
-func (s *Shared) bury(inc string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.dead) >= maxDead {
-		clear(s.dead)
-	}
-	s.dead[inc] = true
-}
-
 // IsGone reports whether a node is gone for good. It asks the store about a node that is not known.
 func (s *Shared) IsGone(ctx context.Context, inc string) bool {
-	gone, err := s.lookFor(ctx, inc)
+	gone, err := s.ended.has(ctx, inc)
 	return err == nil && gone
-}
-
-// lookFor is IsGone with the error of the store.
-func (s *Shared) lookFor(ctx context.Context, inc string) (gone bool, err error) {
-	s.mu.Lock()
-	dead := s.dead[inc]
-	s.mu.Unlock()
-	if dead || !s.o.Node.Gone(inc) {
-		return dead, nil
-	}
-	doc, err := s.o.Docs.Get(ctx, store.NodeKeys+inc)
-	if err != nil || doc.Rev != 0 {
-		return false, err
-	}
-	s.bury(inc)
-	return true, nil
 }
 
 // Doubts reports whether a node with members may be gone. It asks no other party.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/store"
@@ -62,7 +63,7 @@ func (s *Shared) sweep(ctx context.Context) error {
 		for _, inc := range o.Spans() {
 			dead, known := asked[inc]
 			if !known {
-				if dead, err = s.lookFor(ctx, inc); err != nil {
+				if dead, err = s.ended.has(ctx, inc); err != nil {
 					return err
 				}
 				asked[inc] = dead
@@ -88,4 +89,40 @@ func (s *Shared) sweep(ctx context.Context) error {
 		}
 	}
 	return left
+}
+
+// endings remembers the nodes that are gone for good: a node never comes back under its INC. It is safe for concurrent
+// use.
+type endings struct {
+	docs    store.Docs
+	unknown func(inc string) bool // reports whether this node knows of no such node now
+
+	mu sync.Mutex      // guards below
+	of map[string]bool // by INC; bounded by maxDead
+}
+
+// note remembers that a node is gone.
+func (e *endings) note(inc string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.of) >= maxDead {
+		clear(e.of)
+	}
+	e.of[inc] = true
+}
+
+// has reports whether a node is gone for good. It asks the store about a node that is not known.
+func (e *endings) has(ctx context.Context, inc string) (bool, error) {
+	e.mu.Lock()
+	gone := e.of[inc]
+	e.mu.Unlock()
+	if gone || !e.unknown(inc) {
+		return gone, nil
+	}
+	doc, err := e.docs.Get(ctx, store.NodeKeys+inc)
+	if err != nil || doc.Rev != 0 {
+		return false, err
+	}
+	e.note(inc)
+	return true, nil
 }
