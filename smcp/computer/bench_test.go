@@ -43,9 +43,10 @@ func benchmarkToolCall(b *testing.B, local bool) {
 	}
 	defer c.Close(context.Background())
 	cfg := &mcpserver.Server{Name: "mem", Namespace: "mem", Type: mcpserver.TransportStdio}
-	c.mu.Lock()
-	c.servers, c.applied["mem"] = []*Server{{Name: "mem", Default: &ToolMeta{AutoApply: ApplyAll}}}, cfg
-	c.mu.Unlock()
+	offered := []*Server{{Name: "mem", Default: &ToolMeta{AutoApply: ApplyAll}}}
+	if err := c.catalog.set(offered, map[string]*mcpserver.Server{"mem": cfg}, nil); err != nil {
+		b.Fatal(err)
+	}
 	err = c.manager.Attach(cfg, func(context.Context) (mcp.Stream, error) { return newInstant(), nil })
 	if err != nil {
 		b.Fatal(err)

@@ -38,7 +38,7 @@ func (c *Computer) Cancel(reqID string) bool { return c.ledger.cancel(reqID) }
 func (c *Computer) Call(ctx context.Context, call smcp.ToolCall) json.RawMessage {
 	result, err := c.perform(ctx, call)
 	if err != nil {
-		result = c.failure(err)
+		result = failure(c.inputs, err)
 	}
 	return c.signed(call.ToolName, call.ReqID, result)
 }
@@ -62,23 +62,6 @@ func (c *Computer) perform(ctx context.Context, call smcp.ToolCall) (json.RawMes
 	}
 	c.ledger.record(rec)
 	return result, err
-}
-
-// tool finds the tool of a name. If the name is unknown, tool waits for servers that are starting for
-// the first time.
-func (c *Computer) tool(ctx context.Context, name string) (*tool, error) {
-	find := func() (*tool, error) {
-		c.mu.Lock()
-		set := c.book.tools
-		c.mu.Unlock()
-		return set.find(name)
-	}
-	t, err := find()
-	if err == nil {
-		return t, nil
-	}
-	c.settle(ctx)
-	return find()
 }
 
 func smcpAgent(call smcp.Call) string {
@@ -111,7 +94,7 @@ func (c *Computer) execute(ctx context.Context, call smcp.ToolCall, rec *Record)
 	if err != nil {
 		return nil, func() {}, err
 	}
-	t, err := c.tool(ctx, call.ToolName)
+	t, err := c.catalog.find(ctx, call.ToolName)
 	if err != nil {
 		return nil, end, callError(ctx, err, timeout)
 	}

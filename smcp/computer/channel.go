@@ -54,7 +54,7 @@ var (
 
 // open starts a channel.
 func (o *office) open(req smcp.MCPRequest) error {
-	s := o.c.server(req.Server)
+	s := o.c.catalog.server(req.Server)
 	var up *upstream.Upstream
 	if s != nil && !s.Disabled {
 		up, _ = o.c.manager.Upstream(s.Name)
@@ -264,14 +264,12 @@ func (ch *channel) execute(ctx context.Context, r *mcp.Request, name, reqID stri
 		return nil, mcp.Errorf(mcp.KindOverloaded, "%v", err)
 	}
 	defer end()
-	ch.c.mu.Lock()
-	t := ch.c.book.tools.exactly(ch.server, name)
-	ch.c.mu.Unlock()
+	t := ch.c.catalog.now().exactly(ch.server, name)
 	if err := ch.c.confirm(ctx, t, ch.session.Principal(), reqID, r.Fields().Arguments); err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return ch.c.failure(err), nil
+		return failure(ch.c.inputs, err), nil
 	}
 	return ch.relay.Serve(ctx, r)
 }

@@ -86,9 +86,10 @@ func openScripted(t *testing.T, s *scripted, back mcp.Handler) (conn *mcp.Conn, 
 	}
 	t.Cleanup(func() { close(s.out); _ = c.Close(context.Background()) })
 	cfg := &mcpserver.Server{Name: "mem", Namespace: "mem", Type: mcpserver.TransportStdio}
-	c.mu.Lock()
-	c.servers, c.applied["mem"] = []*Server{{Name: "mem", Default: &ToolMeta{AutoApply: ApplyAll}}}, cfg
-	c.mu.Unlock()
+	offered := []*Server{{Name: "mem", Default: &ToolMeta{AutoApply: ApplyAll}}}
+	if err := c.catalog.set(offered, map[string]*mcpserver.Server{"mem": cfg}, nil); err != nil {
+		t.Fatal(err)
+	}
 	if err := c.manager.Attach(cfg, func(context.Context) (mcp.Stream, error) { return s, nil }); err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/observe/trace"
@@ -96,21 +95,16 @@ type Computer struct {
 	blobs   *blobs
 	uploads *uploads
 	skills  skillFolder
+	catalog *catalog
+	notices notices // of changes, for the office
 	office  office
 	ledger  ledger
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
-	wg     sync.WaitGroup // Add under mu or office.mu, unless closed
+	wg     sync.WaitGroup // Add under office.mu, unless closed
 
-	changes sync.Mutex // held while servers change; acquired before mu
-
-	mu      sync.Mutex // guards below
-	closed  bool
-	servers []*Server // in order
-	applied map[string]*mcpserver.Server
-	failed  map[string]string // errors of servers that could not be configured
-	book    toolBook
+	changes sync.Mutex // held while servers change; acquired before all others
 }
 
 // New returns a Computer without servers. Close stops it.
@@ -135,13 +129,12 @@ func New(o Options) (*Computer, error) {
 			return nil, fmt.Errorf("the folder for uploads: %w", err)
 		}
 	}
-	c := &Computer{
-		o: o, log: o.Logger, applied: map[string]*mcpserver.Server{}, failed: map[string]string{},
-	}
-	c.book = toolBook{c: c, listings: map[string]*listing{}, tools: &toolset{}}
-	c.office = office{c: c, channels: map[string]*channel{}, changes: map[string]bool{}}
+	c := &Computer{o: o, log: o.Logger}
+	c.office = office{c: c, channels: map[string]*channel{}}
+	c.notices.send = c.office.tell
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.inputs = newInputs(&c.o)
+	c.catalog = newCatalog(c.ctx, c.inputs, &c.notices, c.log)
 	c.trace = trace.New(trace.Options{
 		Version: rawjson.Text(rawjson.Get(o.ClientInfo, "version")), Instance: o.Name, Redact: c.inputs.redact, Logger: o.Logger,
 	})
@@ -149,9 +142,10 @@ func New(o Options) (*Computer, error) {
 	c.uploads = newUploads(o.Landing)
 	c.skills = skillFolder{path: o.Skills, blobs: c.blobs, log: o.Logger}
 	c.manager = upstream.New(upstream.Options{
-		Logger: o.Logger, BaseEnv: o.BaseEnv, Sink: sink{c}, Redact: c.inputs.redact, ClientInfo: o.ClientInfo,
+		Logger: o.Logger, BaseEnv: o.BaseEnv, Sink: c.catalog, Redact: c.inputs.redact, ClientInfo: o.ClientInfo,
 		StopGrace: o.StopGrace, Marks: o.Marks, Instances: o.Instances, Trace: c.trace,
 	})
+	c.catalog.manager = c.manager
 	return c, nil
 }
 
@@ -200,7 +194,7 @@ func (c *Computer) edit(ctx context.Context, name string, f func(*Server) *Serve
 	next := c.Servers()
 	i := slices.IndexFunc(next, func(s *Server) bool { return s.Name == name })
 	if i < 0 {
-		return c.unknownServer(name)
+		return unknownServer(name, next)
 	}
 	if s := f(next[i]); s != nil {
 		next[i] = s
@@ -210,9 +204,9 @@ func (c *Computer) edit(ctx context.Context, name string, f func(*Server) *Serve
 	return c.replace(ctx, next)
 }
 
-func (c *Computer) unknownServer(name string) error {
+func unknownServer(name string, all []*Server) error {
 	var names []string
-	for _, s := range c.Servers() {
+	for _, s := range all {
 		names = append(names, s.Name)
 	}
 	if len(names) == 0 {
@@ -245,7 +239,7 @@ func (c *Computer) replace(ctx context.Context, servers []*Server) error {
 		if s.Disabled {
 			continue
 		}
-		cfg, err := c.render(ctx, s)
+		cfg, err := c.inputs.render(ctx, s)
 		if err != nil {
 			err = fmt.Errorf("MCP server %q: %w", s.Name, err)
 			errs = append(errs, err)
@@ -255,33 +249,19 @@ func (c *Computer) replace(ctx context.Context, servers []*Server) error {
 		applied[s.Name] = cfg
 		order = append(order, cfg)
 	}
-	c.mu.Lock()
-	if c.closed {
-		c.mu.Unlock()
-		return errors.New("the Computer was closed")
+	if err := c.catalog.set(servers, applied, failed); err != nil {
+		return err
 	}
-	c.servers, c.applied, c.failed = servers, applied, failed
-	for name := range c.book.listings {
-		if applied[name] == nil {
-			delete(c.book.listings, name)
-		}
-	}
-	c.book.rebuild()
-	c.mu.Unlock()
 	c.office.endChannels(func(of *Server) bool {
 		return slices.ContainsFunc(servers, func(s *Server) bool { return reflect.DeepEqual(s, of) && !s.Disabled })
 	}, "the MCP server was changed or taken out")
 	c.manager.Apply(order)
-	c.office.changed(smcp.EventUpdateConfig, smcp.EventUpdateTools)
+	c.notices.add(smcp.EventUpdateConfig, smcp.EventUpdateTools)
 	return errors.Join(errs...)
 }
 
 // Servers returns the configured servers. They must not be changed.
-func (c *Computer) Servers() []*Server {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.servers)
-}
+func (c *Computer) Servers() []*Server { return c.catalog.all() }
 
 // Inputs returns the definitions of the inputs.
 func (c *Computer) Inputs() []Input { return c.inputs.list() }
@@ -319,48 +299,20 @@ func (c *Computer) Health() []Health {
 	for _, s := range c.manager.Status() {
 		states[s.Name] = s
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	out := make([]Health, 0, len(c.servers))
-	for _, s := range c.servers {
-		h := Health{Name: s.Name, BundleID: s.bundle(), Type: s.Type, State: string(upstream.StateDisabled)}
-		st, ok := states[s.Name]
-		switch {
-		case c.failed[s.Name] != "":
-			h.State, h.Error = string(upstream.StateFailed), c.failed[s.Name]
-		case ok && !s.Disabled:
-			h.State, h.Tools, h.Calls, h.Errors, h.Restarts, h.Pid, h.Since, h.Version = string(st.State), st.Tools, st.Calls, st.Errors, st.Restarts, st.Pid, st.Since, st.ServerInfo
-			if st.State != upstream.StateReady && st.State != upstream.StateIdle {
-				h.Error = st.LastError
-			}
-		}
-		out = append(out, h)
-	}
-	return out
+	return c.catalog.health(states)
 }
 
 // Close leaves the hub, stops the servers and waits until everything has ended. Programs may take as
 // long as ctx allows.
 func (c *Computer) Close(ctx context.Context) error {
-	c.mu.Lock()
-	c.closed = true
+	wait := c.catalog.close()
 	c.cancel()
-	c.mu.Unlock()
+	c.notices.close()
 	c.office.close()
 	err := c.manager.Close(ctx)
+	wait()
 	c.wg.Wait()
 	c.trace.Close(ctx)
 	c.uploads.close()
 	return err
 }
-
-// sink receives the listings of the MCP servers.
-type sink struct{ c *Computer }
-
-var _ upstream.Sink = sink{}
-
-// Update implements upstream.Sink.
-func (s sink) Update(l primitive.Listing) { s.c.book.listed(s.c.inputs.concealed(l)) }
-
-// Remove implements upstream.Sink.
-func (s sink) Remove(name string) { s.c.book.unlisted(name) }

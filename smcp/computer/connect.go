@@ -101,13 +101,11 @@ func (c *Computer) Joined(ctx context.Context) error {
 type office struct {
 	c *Computer
 
-	mu       sync.Mutex // guards below; never held together with Computer.mu
+	mu       sync.Mutex // guards below
 	closed   bool
 	member   *member.Member // nil before Connect
 	version  a2c.Version    // announced to the hub
 	channels map[string]*channel
-	changes  map[string]bool // events that are not yet sent to the office
-	notify   *time.Timer
 }
 
 // close leaves the hub and ends all channels.
@@ -115,9 +113,6 @@ func (o *office) close() {
 	o.mu.Lock()
 	o.closed = true
 	m := o.member
-	if o.notify != nil {
-		o.notify.Stop()
-	}
 	channels := slices.Collect(maps.Values(o.channels))
 	o.mu.Unlock()
 	if m != nil {
@@ -219,18 +214,18 @@ func (o *office) handle(m *member.Member) {
 				o.answer(e, req.Call, nil, pe)
 				return
 			}
-			result = o.c.failure(err)
+			result = failure(o.c.inputs, err)
 		}
 		result = o.c.signed(req.ToolName, req.ReqID, result)
 		if err := e.Ack(result); errors.Is(err, engineio.ErrTooLarge) {
-			result = o.c.failure(errors.New("the result is larger than the hub takes; ask for less, or have its operator allow more"))
+			result = failure(o.c.inputs, errors.New("the result is larger than the hub takes; ask for less, or have its operator allow more"))
 			_ = e.Ack(o.c.signed(req.ToolName, req.ReqID, result)) // the Agent may have left
 		} else if err != nil {
 			o.c.log.Debug("a result was not delivered", "tool", req.ToolName, "err", err)
 		}
 	})
 	m.OnConcurrent(smcp.EventGetTools, serve(o, func(ctx context.Context, req smcp.Call) (any, error) {
-		return smcp.Tools{Tools: o.c.toolsIn(o.dialect(req)), ReqID: req.ReqID}, nil
+		return smcp.Tools{Tools: o.c.catalog.now().in(o.dialect(req)), ReqID: req.ReqID}, nil
 	}))
 	for _, event := range []string{smcp.EventGetConfig, smcp.EventGetMCPConfig} {
 		m.OnConcurrent(event, serve(o, func(_ context.Context, req smcp.Call) (any, error) {
@@ -312,18 +307,11 @@ func serve[T based](o *office, f func(ctx context.Context, req T) (any, error)) 
 		ctx, cancel := context.WithTimeout(o.c.ctx, answerTime)
 		defer cancel()
 		if e.Name == smcp.EventGetTools || e.Name == smcp.EventGetDesktop {
-			o.c.settle(ctx)
+			o.c.catalog.settle(ctx)
 		}
 		out, err := f(ctx, req)
 		o.answer(e, base, out, err)
 	}
-}
-
-// settle waits a limited time for servers that have not been listed yet.
-func (c *Computer) settle(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, startTime)
-	defer cancel()
-	_ = c.manager.Ready(ctx) // missing servers offer nothing
 }
 
 // answer acks a request with a value or an error.
@@ -395,7 +383,7 @@ func (o *office) channelOp(req smcp.MCPRequest) error {
 // single answers one request without a channel.
 func (o *office) single(e *socketio.Event, req smcp.MCPRequest) {
 	m, err := jsonrpc.Parse(req.Message)
-	s := o.c.server(req.Server)
+	s := o.c.catalog.server(req.Server)
 	if err != nil || m.Kind() != jsonrpc.Request || s == nil || s.Disabled {
 		o.answer(e, req.Call, nil, a2c.ErrPayload)
 		return
@@ -446,37 +434,13 @@ func (o *office) sendMCP(m smcp.MCPMessage) error {
 	return hub.Emit(smcp.EventServerMCP, m)
 }
 
-// changed schedules events for the office. It sends them after a short delay, so that many changes
-// become one event.
-func (o *office) changed(events ...string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.closed {
+// tell sends an event of a change to the office. It does not block.
+func (o *office) tell(event string) {
+	hub := o.hub()
+	if hub == nil {
 		return
 	}
-	for _, e := range events {
-		o.changes[e] = true
-	}
-	if o.notify == nil {
-		o.notify = time.AfterFunc(debounce, o.flush)
-	} else {
-		o.notify.Reset(debounce)
-	}
-}
-
-// flush sends the scheduled events. It does not block.
-func (o *office) flush() {
-	o.mu.Lock()
-	events := slices.Sorted(maps.Keys(o.changes))
-	clear(o.changes)
-	m := o.member
-	o.mu.Unlock()
-	if m == nil {
-		return
-	}
-	for _, event := range events {
-		if err := m.Emit(event, map[string]string{"computer": o.c.o.Name}); err != nil {
-			o.c.log.Debug("the office was not told of a change", "event", event, "err", err)
-		}
+	if err := hub.Emit(event, map[string]string{"computer": o.c.o.Name}); err != nil {
+		o.c.log.Debug("the office was not told of a change", "event", event, "err", err)
 	}
 }

@@ -8,11 +8,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/json/rawjson"
-	"github.com/weir-mcp/weir/smcp"
 )
 
 // Bounds of the desktop.
@@ -95,26 +93,13 @@ func sortWindows(windows []window, recent []string) []window {
 // Desktop returns the windows of all servers, each as its URI, an empty line and its text. size
 // limits their number unless it is negative. uri selects one window; "" selects all.
 func (c *Computer) Desktop(ctx context.Context, size int, uri string) []string {
-	c.mu.Lock()
-	var windows []window
-	for _, s := range c.servers {
-		if l := c.book.listings[s.Name]; l != nil {
-			for _, raw := range l.windows[:min(len(l.windows), maxWindows)] {
-				if w := windowOf(s.Name, raw); uri == "" || w.uri == uri {
-					windows = append(windows, w)
-				}
-			}
-		}
-	}
-	recent := c.ledger.servers()
-	c.mu.Unlock()
 	out := []string{}
 	bytes := 0
-	for _, w := range sortWindows(windows, recent) {
+	for _, w := range sortWindows(c.catalog.windows(uri), c.ledger.servers()) {
 		if size >= 0 && len(out) >= size || bytes >= maxDesktop {
 			break
 		}
-		text, ok := c.book.readWindow(ctx, w)
+		text, ok := c.catalog.readWindow(ctx, w)
 		if !ok {
 			continue
 		}
@@ -122,72 +107,4 @@ func (c *Computer) Desktop(ctx context.Context, size int, uri string) []string {
 		out = append(out, text)
 	}
 	return out
-}
-
-// readWindow returns a window's entry. ok is false if the window has no content.
-func (b *toolBook) readWindow(ctx context.Context, w window) (string, bool) {
-	ctx, cancel := context.WithTimeout(ctx, windowTime)
-	defer cancel()
-	up, ok := b.c.manager.Upstream(w.server)
-	if !ok {
-		return "", false
-	}
-	result, err := up.Call(ctx, "resources/read", rawjson.Object("uri", rawjson.Quote(w.uri)), nil)
-	if err != nil {
-		b.c.log.Warn("a window cannot be read and is left out", "server", w.server, "uri", w.uri, "err", err)
-		return "", false
-	}
-	var parts []string
-	n := 0
-	_ = rawjson.EachElement(rawjson.Get(result, "contents"), func(v []byte) bool { // an unreadable answer has no parts
-		n++
-		if text := rawjson.Text(rawjson.Get(v, "text")); text != "" {
-			parts = append(parts, text)
-		}
-		return true
-	})
-	if n == 0 {
-		return "", false
-	}
-	body := strings.TrimSpace(strings.Join(parts, "\n\n"))
-	if len(body) > maxWindowBytes {
-		body = strings.ToValidUTF8(body[:maxWindowBytes], "") + "…"
-	}
-	if body == "" {
-		return w.uri, true
-	}
-	return w.uri + "\n\n" + body, true
-}
-
-// watchWindows subscribes to the windows of a server and tells the office of their changes.
-func (b *toolBook) watchWindows(server string, l *listing) {
-	up, ok := b.c.manager.Upstream(server)
-	if !ok || len(l.windows) == 0 {
-		return
-	}
-	ctx, cancel := context.WithCancel(b.c.ctx)
-	var once sync.Once
-	b.c.mu.Lock()
-	if b.c.closed || b.listings[server] != l {
-		b.c.mu.Unlock()
-		cancel()
-		return
-	}
-	l.stop = func() { once.Do(cancel) }
-	b.c.wg.Go(func() {
-		var stops []func()
-		for _, raw := range l.windows[:min(len(l.windows), maxWindows)] {
-			stop, err := up.SubscribeResource(ctx, rawjson.Text(rawjson.Get(raw, "uri")), func(json.RawMessage) { b.c.office.changed(smcp.EventUpdateDesktop) })
-			if err != nil {
-				b.c.log.Debug("a window cannot be watched", "server", server, "err", err)
-				break // the server does not support it
-			}
-			stops = append(stops, stop)
-		}
-		<-ctx.Done()
-		for _, stop := range stops {
-			stop()
-		}
-	})
-	b.c.mu.Unlock()
 }

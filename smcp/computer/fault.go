@@ -54,7 +54,7 @@ func plain(err error) string {
 }
 
 // failure returns the result of a call that no tool answered.
-func (c *Computer) failure(err error) json.RawMessage {
+func failure(in *inputs, err error) json.RawMessage {
 	var flags string
 	switch {
 	case errors.Is(err, errAgentCancelled):
@@ -62,7 +62,7 @@ func (c *Computer) failure(err error) json.RawMessage {
 	case errors.Is(err, context.DeadlineExceeded):
 		flags = `{"` + smcp.MetaTimeout + `":true}`
 	}
-	out := append(json.RawMessage(`{"content":[{"type":"text","text":`), rawjson.Quote(c.inputs.redact(plain(err)))...)
+	out := append(json.RawMessage(`{"content":[{"type":"text","text":`), rawjson.Quote(in.redact(plain(err)))...)
 	out = append(out, `}],"isError":true`...)
 	if flags != "" {
 		out = append(out, `,"meta":`+flags+`,"_meta":`+flags...)

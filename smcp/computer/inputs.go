@@ -331,18 +331,18 @@ func (r *rendering) named(key string, texts map[string]string) map[string]string
 }
 
 // render returns the configuration of a server for the supervisor, with the values of its inputs.
-func (c *Computer) render(ctx context.Context, s *Server) (*mcpserver.Server, error) {
-	r := &rendering{ctx: ctx, in: c.inputs}
+func (in *inputs) render(ctx context.Context, s *Server) (*mcpserver.Server, error) {
+	r := &rendering{ctx: ctx, in: in}
 	cfg := &mcpserver.Server{
-		Name: s.Name, Namespace: "mcp", PerSession: s.PerSession, Start: mcpserver.StartBoot, Timeout: s.Timeout, IdleTimeout: max(c.o.IdleTimeout, 0),
-		Command: r.text("command", s.Command), Args: r.texts("args", s.Args), Cwd: absolute(c.o.Dir, r.text("cwd", s.Cwd)),
+		Name: s.Name, Namespace: "mcp", PerSession: s.PerSession, Start: mcpserver.StartBoot, Timeout: s.Timeout, IdleTimeout: max(in.o.IdleTimeout, 0),
+		Command: r.text("command", s.Command), Args: r.texts("args", s.Args), Cwd: absolute(in.o.Dir, r.text("cwd", s.Cwd)),
 		URL: r.text("url", s.URL), Env: r.secrets(r.named("env", s.Env)), Headers: r.secrets(r.named("headers", s.Headers)),
 	}
 	switch s.Type {
 	case "stdio":
 		cfg.Type, cfg.URL = mcpserver.TransportStdio, ""
 		if strings.ContainsAny(cfg.Command, `/\`) {
-			cfg.Command = absolute(c.o.Dir, cfg.Command)
+			cfg.Command = absolute(in.o.Dir, cfg.Command)
 		}
 	case "sse":
 		cfg.Type, cfg.Command = mcpserver.TransportSSE, ""
@@ -359,7 +359,7 @@ func (c *Computer) render(ctx context.Context, s *Server) (*mcpserver.Server, er
 	if r.err != nil {
 		return nil, r.err
 	}
-	c.inputs.hideAll(append(redact.InURL(cfg.URL), redact.InArgs(cfg.Args)...), true)
+	in.hideAll(append(redact.InURL(cfg.URL), redact.InArgs(cfg.Args)...), true)
 	return cfg, nil
 }
 

@@ -17,7 +17,7 @@ func (c *Computer) resources(ctx context.Context, req smcp.GetResources) (smcp.R
 	if req.Server == "" {
 		return smcp.Resources{}, a2c.ErrPayload.With("expected", "mcp_server")
 	}
-	s := c.server(req.Server)
+	s := c.catalog.server(req.Server)
 	if s == nil || s.Disabled {
 		e := smcp.Errorf(smcp.CodeNoServer, "MCP server '%s' not found", req.Server)
 		e.Server = req.Server
@@ -50,20 +50,6 @@ func (c *Computer) resources(ctx context.Context, req smcp.GetResources) (smcp.R
 		return smcp.Resources{}, smcp.Errorf(smcp.CodeInternal, "MCP server '%s' answered what is no list", req.Server)
 	}
 	return out, nil
-}
-
-// server finds a server by name or bundle id.
-func (c *Computer) server(id string) *Server {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	i := slices.IndexFunc(c.servers, func(s *Server) bool { return s.bundle() == id })
-	if i < 0 {
-		i = slices.IndexFunc(c.servers, func(s *Server) bool { return s.Name == id })
-	}
-	if i < 0 {
-		return nil
-	}
-	return c.servers[i]
 }
 
 // snake renames the members that MCP writes in camel case.

@@ -5,18 +5,10 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/office/a2c"
 	"github.com/weir-mcp/weir/smcp"
 )
-
-// listing holds the tools and windows of one MCP server.
-type listing struct {
-	tools   []json.RawMessage
-	windows []json.RawMessage // resources with the scheme window
-	stop    func()            // ends the subscriptions to windows
-}
 
 // tool is one offered tool.
 type tool struct {
@@ -35,106 +27,6 @@ type toolset struct {
 	byExact map[string]*tool   // by server and the server's own name
 
 	forbidden map[string]string // by name, with and without the bundle id; the value is the server that forbids it
-}
-
-// toolBook holds the tools and windows of all MCP servers. Computer.mu guards its fields.
-type toolBook struct {
-	c        *Computer
-	listings map[string]*listing // by server
-	tools    *toolset
-}
-
-// listed stores the listing of a server.
-func (b *toolBook) listed(l primitive.Listing) {
-	n := &listing{}
-	for _, raw := range l.Tools {
-		n.tools = append(n.tools, slices.Clone(raw))
-	}
-	seen := map[string]bool{}
-	for _, raw := range l.Resources {
-		if uri := rawjson.Text(rawjson.Get(raw, "uri")); isWindow(uri) && !seen[uri] {
-			seen[uri] = true
-			n.windows = append(n.windows, slices.Clone(raw))
-		}
-	}
-	b.c.mu.Lock()
-	old := b.listings[l.Upstream]
-	known := b.c.applied[l.Upstream] != nil && !b.c.closed
-	if known {
-		b.listings[l.Upstream] = n
-		b.rebuild()
-	}
-	b.c.mu.Unlock()
-	if old != nil && old.stop != nil {
-		old.stop()
-	}
-	if !known {
-		return
-	}
-	b.watchWindows(l.Upstream, n)
-	events := []string{smcp.EventUpdateTools}
-	if len(n.windows) > 0 || old != nil && len(old.windows) > 0 {
-		events = append(events, smcp.EventUpdateDesktop)
-	}
-	b.c.office.changed(events...)
-}
-
-// unlisted removes the listing of a server.
-func (b *toolBook) unlisted(name string) {
-	b.c.mu.Lock()
-	old := b.listings[name]
-	delete(b.listings, name)
-	b.rebuild()
-	b.c.mu.Unlock()
-	if old == nil {
-		return
-	}
-	if old.stop != nil {
-		old.stop()
-	}
-	b.c.office.changed(smcp.EventUpdateTools, smcp.EventUpdateDesktop)
-}
-
-// rebuild builds a new toolset. The caller holds Computer.mu.
-func (b *toolBook) rebuild() {
-	set := &toolset{byName: map[string][]*tool{}, byFull: map[string]*tool{}, byExact: map[string]*tool{}, forbidden: map[string]string{}}
-	for _, s := range b.c.servers {
-		l := b.listings[s.Name]
-		if l == nil || s.Disabled {
-			continue
-		}
-		for _, raw := range l.tools {
-			name := rawjson.Text(rawjson.Get(raw, "name"))
-			if slices.Contains(s.Forbidden, name) {
-				set.forbidden[name], set.forbidden[s.bundle()+"__"+name] = s.Name, s.Name
-				continue
-			}
-			if name == "" {
-				continue
-			}
-			t := &tool{server: s, name: name, alias: name, meta: s.meta(name), raw: raw}
-			if t.meta.Alias != "" {
-				t.alias = t.meta.Alias
-			}
-			set.all = append(set.all, t)
-			set.byName[t.alias] = append(set.byName[t.alias], t)
-			set.byFull[s.bundle()+"__"+t.alias] = t
-			set.byExact[s.Name+"\x00"+name] = t
-		}
-	}
-	old := b.tools
-	b.tools = set
-	var example error
-	n := 0
-	for name, tools := range set.byName {
-		if len(tools) > 1 && len(old.byName[name]) < 2 {
-			example = ambiguous(name, tools)
-			n++
-		}
-	}
-	if example != nil {
-		b.c.log.Error("tools of the same name cannot be called by it", "tools", n, "for_example", example)
-	}
 }
 
 // ambiguous returns the error for a name that two servers use.
@@ -173,17 +65,7 @@ func (s *toolset) exactly(server *Server, name string) *tool {
 
 // Problems returns the sorted reasons why tools cannot be called by their names.
 func (c *Computer) Problems() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var out []string
-	for name, tools := range c.book.tools.byName {
-		if len(tools) > 1 {
-			out = append(out, ambiguous(name, tools).Error())
-		}
-	}
-	for _, text := range c.failed {
-		out = append(out, text)
-	}
+	out := c.catalog.problems()
 	sort.Strings(out)
 	return out
 }
@@ -191,16 +73,15 @@ func (c *Computer) Problems() []string {
 // Tools returns the tools of all servers under the names that an agent of a protocol version uses:
 // an a2c_version such as "0.5.0", or "" for an agent without one. From 0.3 on a name starts with its
 // server. Before that, a name that two servers use is left out.
-func (c *Computer) Tools(version string) []smcp.Tool { return c.toolsIn(a2c.ToldDialect(version)) }
+func (c *Computer) Tools(version string) []smcp.Tool {
+	return c.catalog.now().in(a2c.ToldDialect(version))
+}
 
-// toolsIn returns the tools under the names of a dialect.
-func (c *Computer) toolsIn(d a2c.Dialect) []smcp.Tool {
-	c.mu.Lock()
-	set := c.book.tools
-	c.mu.Unlock()
-	out := make([]smcp.Tool, 0, len(set.all))
-	for _, t := range set.all {
-		if !d.Prefixed() && len(set.byName[t.alias]) > 1 {
+// in returns the tools under the names of a dialect.
+func (s *toolset) in(d a2c.Dialect) []smcp.Tool {
+	out := make([]smcp.Tool, 0, len(s.all))
+	for _, t := range s.all {
+		if !d.Prefixed() && len(s.byName[t.alias]) > 1 {
 			continue
 		}
 		out = append(out, t.describe(d))

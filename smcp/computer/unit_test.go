@@ -221,9 +221,9 @@ func TestPublicConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close(context.Background())
-	c.mu.Lock()
-	c.servers = f.Servers
-	c.mu.Unlock()
+	if err := c.catalog.set(f.Servers, nil, nil); err != nil {
+		t.Fatal(err)
+	}
 	c.inputs.define(f.Inputs)
 	for _, flat := range []bool{false, true} {
 		config, err := c.config(a2c.Dialect01, flat)
@@ -521,7 +521,7 @@ func TestSecretsOfServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range f.Servers {
-		if _, err := c.render(t.Context(), s); err != nil {
+		if _, err := c.inputs.render(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
 	}
