@@ -1,60 +1,56 @@
 package house
 
-// Figures that are above a bound today. A ceiling only falls: a finding says when it can. A new line
-// needs a reason that a reader accepts.
+// A ceiling is a figure that is above its bound today, with the reason why it may be. It only falls: a finding says
+// when it can. A new line needs a reason that a reader accepts.
+type ceiling struct {
+	most   int
+	reason string
+}
+
 var (
-	methodCeilings = map[string]int{
-		"internal/cli.process":          222,
-		"internal/cluster.Node":         81,
-		"internal/office/roster.Shared": 52,
-		"internal/upstream.Upstream":    91, // opens HTTP APIs, the third kind of server
-		"internal/upstream.server":      51,
-		"smcp/computer.Computer":        63,
-		"smcp/hub.Hub":                  76,
+	methodCeilings = map[string]ceiling{
+		"internal/cli.process": {222, "the program of one command line: each command is a function that takes it first; a part with state is a type of its own"},
+		"smcp/hub.Hub":         {76, "offices, members and grants change together under one lock: a join checks grant, bound, name and place at once, here and for other hubs"},
 	}
 
-	// methodReasons say why a type of methodCeilings is one type.
-	methodReasons = map[string]string{
-		"internal/cli.process":          "the streams and the environment of a command line, which each command takes",
-		"internal/cluster.Node":         "claims, links and handover of a node share the state of one lease",
-		"internal/office/roster.Shared": "an office as a document that hubs change together",
-		"internal/upstream.Upstream":    "supervision, connections of several principals and listings of one server share its state",
-		"internal/upstream.server":      "programs and URLs are reached by one set of rules",
-		"smcp/computer.Computer":        "the requests of the protocol to a Computer are its methods",
-		"smcp/hub.Hub":                  "the requests of the protocol to a hub are its methods, and checks wrap it",
+	fieldCeilings = map[string]ceiling{
+		"internal/artifact.content":         {25, "the bytes of an artifact, which may be in memory, in files and elsewhere, and go from one to the other while they are read"},
+		"internal/audit.Record":             {25, "a line of the audit log"},
+		"internal/bridge.parkedCall":        {25, "a call that waits for an answer of its client: its Handler, its questions and the request that waits"},
+		"internal/catalog.Entry":            {33, "a definition of MCP, as the server says it and as the catalog shows it"},
+		"internal/config.Config":            {52, "the top-level keys of weir.yaml"},
+		"internal/config/mcpserver.Server":  {31, "the keys of an entry of mcpServers"},
+		"internal/dispatch.Act":             {21, "what controls decide about: the request, its subjects and the decision"},
+		"internal/dispatch.Call":            {40, "what steps of a call hand to each other"},
+		"internal/metatool.State":           {24, "what outlasts a reload: one field for each kind of state"},
+		"internal/metatool.sessionState":    {22, "what weir knows of a session, which is made once and handed over as a whole"},
+		"internal/observe/telemetry.Event":  {31, "an event as programs read it"},
+		"internal/passthrough.Options":      {30, "what a router is given"},
+		"internal/passthrough.exchange":     {21, "one HTTP exchange: what was read of the request, and what becomes of it"},
+		"internal/queue.record":             {21, "a task as the store has it"},
+		"internal/setup/clients.Server":     {22, "the keys of an entry, of all clients"},
+		"internal/tasks.record":             {23, "a task as the store has it"},
+		"internal/tasks.task":               {24, "a task, with its state at the server and its document"},
+		"internal/testkit/oauthtest.Server": {28, "faults that a test switches on"},
+		"internal/upstream.Options":         {30, "what a Manager is given"},
+		"internal/upstream.Status":          {23, "the state of a server as programs read it"},
+		"internal/upstream.admission":       {23, "the state of one connection for the calls that wait for it"},
+		"internal/web.Server":               {27, "the handlers that a reload keeps"},
+		"internal/web/api.Options":          {23, "what an API is given"},
+		"mcp.Conn":                          {24, "both directions of one connection, which end together"},
+		"mcp/streamable.Client":             {22, "one connection: its session, its calls and its end"},
+		"mcp/streamable.serverSession":      {21, "one session: its calls, its streams and its end"},
+		"s2sp/plane.Answer":                 {22, "a reader's place in an answer that is parsed as it arrives"},
+		"smcp/hub.session":                  {27, "a peer of a hub: its grant, its place in an office and its calls, under the lock of the hub"},
 	}
 
-	fieldCeilings = map[string]int{
-		"internal/web/api.Options":          23,
-		"internal/web.Server":               27,
-		"internal/artifact.content":         25,
-		"internal/audit.Record":             25,
-		"internal/bridge.parkedCall":        25,
-		"internal/catalog.Entry":            33,
-		"internal/setup/clients.Server":     22,
-		"internal/cluster.Node":             28,
-		"internal/config.Config":            52,
-		"internal/config/mcpserver.Server":  31, // keys of an entry, of which openapi is one
-		"internal/metatool.State":           24,
-		"internal/metatool.sessionState":    22,
-		"internal/dispatch.Act":             21,
-		"internal/dispatch.Call":            40,
-		"internal/tasks.record":             23,
-		"internal/tasks.task":               24,
-		"internal/testkit/oauthtest.Server": 28,
-		"internal/passthrough.Options":      30,
-		"internal/passthrough.exchange":     21,
-		"internal/queue.record":             21,
-		"internal/observe/telemetry.Event":  31,
-		"internal/upstream.Options":         30,
-		"internal/upstream.Status":          23,
-		"internal/upstream.Upstream":        27,
-		"internal/upstream.admission":       23,
-		"s2sp/plane.Answer":                 22,
-		"mcp.Conn":                          24,
-		"mcp/streamable.Client":             22,
-		"mcp/streamable.serverSession":      21,
-		"smcp/hub.session":                  27,
+	// importCeilings are for packages that put others together.
+	importCeilings = map[string]ceiling{
+		"internal/cli":      {71, "commands, of which each knows its own room"},
+		"internal/gateway":  {54, "puts a gateway together of its parts"},
+		"internal/metatool": {37, "the methods of MCP and the meta-tools: each step of a call is in the room that it belongs to"},
+		"internal/office":   {27, "offices of a gateway: hub, Agents, Computers and other nodes"},
+		"internal/web":      {49, "routes of all rooms, and their guards"},
 	}
 
 	// testedElsewhere are packages with few lines of tests in their folder, with the reason.
@@ -81,15 +77,6 @@ var (
 	wordCeilings = map[string]int{
 		"examples":         40,
 		"internal/observe": 20,
-	}
-
-	// importCeilings are for packages that put others together.
-	importCeilings = map[string]int{
-		"internal/gateway":  54,
-		"internal/cli":      71, // columnar counts the rows of an Arrow stream that a server makes, and confined says to doctor what closes a server
-		"internal/metatool": 37,
-		"internal/office":   27,
-		"internal/web":      49,
 	}
 
 	// arrowCeilings are percents.
@@ -120,7 +107,7 @@ var (
 		"mcp":                    15,
 		"mcp/streamable":         27,
 		"s2sp/table":             12,
-		"smcp/computer":          21,
+		"smcp/computer":          16,
 		"smcp/hub":               35,
 	}
 

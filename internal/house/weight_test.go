@@ -50,16 +50,27 @@ func weightTests() []ruleTest {
 func TestCeilings(t *testing.T) {
 	tree := module(t)
 	types := tree.types()
-	for _, ceilings := range []map[string]int{methodCeilings, fieldCeilings} {
+	for _, ceilings := range []map[string]ceiling{methodCeilings, fieldCeilings} {
 		for name := range ceilings {
 			if types[name] == nil {
 				t.Errorf("ceilings.go names %s, which does not exist", name)
 			}
 		}
 	}
-	for name := range methodCeilings {
-		if methodReasons[name] == "" {
-			t.Errorf("methodReasons of ceilings.go has no reason for %s", name)
+	packages := map[string]bool{}
+	for _, p := range tree.Packages {
+		packages[p.Path] = true
+	}
+	for path := range importCeilings {
+		if !packages[path] {
+			t.Errorf("ceilings.go names %s, which does not exist", path)
+		}
+	}
+	for _, ceilings := range []map[string]ceiling{methodCeilings, fieldCeilings, importCeilings} {
+		for name, c := range ceilings {
+			if len(strings.Fields(c.reason)) < 3 {
+				t.Errorf("ceilings.go says no reason for %s: %q", name, c.reason)
+			}
 		}
 	}
 	rooms := map[string]bool{}
