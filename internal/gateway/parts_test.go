@@ -1,6 +1,9 @@
 package gateway
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -12,6 +15,7 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/json/strict"
 	"github.com/weir-mcp/weir/internal/observe"
+	"github.com/weir-mcp/weir/internal/part"
 )
 
 // TestEveryKeyHasOnePart: each top-level key of the configuration belongs to one part.
@@ -86,6 +90,87 @@ func TestRefusedReloadChangesNothing(t *testing.T) {
 	}
 	if err := g.Reload(read("mode: proxy\n"), face, log); err != nil || g.Config().Mode != config.ModeProxy || face.applied != 1 {
 		t.Errorf("a good one: %v, mode %s, %d", err, g.Config().Mode, face.applied)
+	}
+}
+
+// TestReloadInTwoSteps: where the last part refuses a configuration, no part has put it in force, although all others have
+// prepared it.
+func TestReloadInTwoSteps(t *testing.T) {
+	read := func(text string) *config.Config {
+		t.Helper()
+		c, _, err := config.Parse("weir.yaml", []byte(text), config.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	first := read("mcpServers: {old: {url: \"http://127.0.0.1:1/mcp\"}}\nagents: {limits: {in_flight: 2}}\n")
+	log := observe.WrapLog(slog.DiscardHandler, first)
+	g, err := New(t.Context(), first, Options{Logger: log.Logger})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close(t.Context())
+	var prepared []string
+	for i, p := range g.parts {
+		if p.Prepare != nil {
+			g.parts[i].Prepare = func(r part.Reload) (func(), error) {
+				prepared = append(prepared, p.Name)
+				return p.Prepare(r)
+			}
+		}
+	}
+	refused, asked := errors.New("the last part refuses"), len(g.parts)
+	g.parts = append(g.parts, part.Part{Name: "last", Prepare: func(part.Reload) (func(), error) { return nil, refused }})
+	next := read("mode: proxy\nmcpServers: {new: {url: \"http://127.0.0.1:1/mcp\"}}\nagents: {limits: {in_flight: 3}}\naudit: {dir: " + t.TempDir() + "}\n")
+	state := func() string {
+		_, hasOld := g.manager.Upstream("old")
+		_, hasNew := g.manager.Upstream("new")
+		return fmt.Sprintf("mode %s, old %t, new %t", g.Config().Mode, hasOld, hasNew)
+	}
+	face := &countingFace{}
+	before := state()
+	if err := g.Reload(next, face, log); !errors.Is(err, refused) {
+		t.Errorf("the reload: %v", err)
+	}
+	if len(prepared) < 5 {
+		t.Errorf("only %q were asked", prepared)
+	}
+	if now := state(); now != before || g.Config() != first || face.applied != 0 {
+		t.Errorf("%s before, %s after, the face applied %d", before, now, face.applied)
+	}
+	g.parts = g.parts[:asked]
+	if err := g.Reload(next, face, log); err != nil {
+		t.Fatal(err)
+	}
+	if now := state(); now != "mode proxy, old false, new true" || face.applied != 1 {
+		t.Errorf("after a good one: %s, the face applied %d", now, face.applied)
+	}
+}
+
+// TestCloseEndsEveryPart: Close ends each part of a gateway once, in the reverse order of the table.
+func TestCloseEndsEveryPart(t *testing.T) {
+	c, _, err := config.Parse("weir.yaml", []byte("mcpServers: {}\n"), config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := New(t.Context(), c, Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, got []string
+	for i, p := range g.parts {
+		if p.Close != nil {
+			want = append(want, p.Name)
+			g.parts[i].Close = func(ctx context.Context) {
+				p.Close(ctx)
+				got = append(got, p.Name)
+			}
+		}
+	}
+	slices.Reverse(want)
+	if g.Close(t.Context()); !slices.Equal(got, want) || len(got) < 20 {
+		t.Errorf("ended: %q, want %q", got, want)
 	}
 }
 
