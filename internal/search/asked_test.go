@@ -1,6 +1,9 @@
 package search
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // TestAsked finds tools by queries as people and agents write them.
 func TestAsked(t *testing.T) {
@@ -100,4 +103,46 @@ func TestSpelling(t *testing.T) {
 		}
 	}
 	s.forget()
+}
+
+// TestDeprecatedStandsLast: a deprecated tool stands below each other one that serves the query, however well its
+// words fit, and above those that share a word only. By its name it is found first.
+func TestDeprecatedStandsLast(t *testing.T) {
+	ix := New(Options{}).
+		With("files", []Doc{
+			{ID: "read_file", Name: "read_file", Description: "DEPRECATED. Read a file: returns the text of a file, read as a file."},
+			{ID: "read_text", Name: "read_text", Description: "Return the content of a text file."},
+			{ID: "read_media", Name: "read_media", Description: "Return the content of a picture or a sound file."},
+			{ID: "watch", Name: "watch", Description: "Watch the clock of a file server."},
+		}).
+		With("old", []Doc{
+			{ID: "old:read", Name: "read", Description: "Read a file.", About: "This server is deprecated."},
+			{ID: "old:fax", Name: "send_fax", Description: "Send a fax to a number.", About: "This server is deprecated."},
+		})
+	place := func(query, id string) int {
+		at := slices.IndexFunc(ix.Search(query, 10), func(h Hit) bool { return h.ID == id })
+		if at < 0 {
+			t.Errorf("%q does not find %s", query, id)
+		}
+		return at
+	}
+	for query, others := range map[string][]string{
+		"read a file": {"read_text", "read_media"}, "read the content of a file": {"read_text", "read_media"}, "return text of file": {"read_text"},
+	} {
+		for _, old := range []string{"read_file", "old:read"} {
+			for _, other := range others {
+				if place(query, old) < place(query, other) {
+					t.Errorf("%q: %s stands above %s: %v", query, old, other, ix.Search(query, 10))
+				}
+			}
+		}
+		if place(query, "read_file") > place(query, "watch") {
+			t.Errorf("%q: a tool that only shares a word stands above: %v", query, ix.Search(query, 10))
+		}
+	}
+	for query, want := range map[string]string{"read_file": "read_file", "files read_file": "read_file", "old read": "old:read", "send a fax to this number": "old:fax"} {
+		if place(query, want) != 0 {
+			t.Errorf("%q: %v", query, ix.Search(query, 10))
+		}
+	}
 }

@@ -180,9 +180,6 @@ func (s *scratch) agree() {
 		c := &s.found[i]
 		seg := s.v.segments[c.segment]
 		l := &seg.labels[c.doc]
-		if l.old {
-			c.score *= 1 - t.old
-		}
 		if contradict(s.reader.kinds, l.kinds) {
 			c.score *= 1 - t.against
 		}
@@ -209,6 +206,28 @@ func (s *scratch) exact() {
 		c := &s.found[i]
 		if s.v.segments[c.segment].labels[c.doc].is(s.reader.hash) {
 			c.score = top + c.score/128
+		}
+	}
+}
+
+// outdated puts each deprecated document below all others that serve the query, unless the query names it. A
+// document that only shares a word with the query does not serve it.
+func (s *scratch) outdated() {
+	stays := func(c candidate) bool { l := s.label(c); return !l.old || l.is(s.reader.hash) }
+	best, lowest := float32(0), float32(0)
+	for _, c := range s.found {
+		if !s.label(c).is(s.reader.hash) {
+			best = max(best, c.score)
+		}
+	}
+	for _, c := range s.found {
+		if stays(c) && c.score >= s.v.t.serves*best && (lowest == 0 || c.score < lowest) {
+			lowest = c.score
+		}
+	}
+	for i := range s.found {
+		if c := &s.found[i]; c.score > lowest && lowest > 0 && !stays(*c) {
+			c.score = lowest * (1 - (1-c.score/(2*best))/1024) // in their own order
 		}
 	}
 }

@@ -115,6 +115,7 @@ func (v *view) search(query string, vector []float32, k int, left []bool) []Hit 
 	s.neighbours(top)
 	s.agree()
 	s.exact()
+	s.outdated()
 	s.sort()
 	s.collapse()
 	s.forget()

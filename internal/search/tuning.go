@@ -24,7 +24,7 @@ type tuning struct {
 	against  float32 // share that a document with a contradicting act loses in addition
 	asked    float32 // share of the score that a document that acts loses to a question
 	unasked  float32 // share of the score that an act loses that no word of the query means
-	old      float32 // share that a deprecated document loses
+	serves   float32 // share of the best score from which a document serves a query: deprecated ones stand below it
 	pair     float32 // of two neighbours of the query that are neighbours in the document
 	named    float32 // of the share of a document's name that the query asks for
 	grams    float32 // of the character n-gram cosine; BM25F has 1
@@ -62,7 +62,7 @@ func defaultTuning() *tuning {
 		against:  .2,
 		asked:    .2,
 		unasked:  .05,
-		old:      .3,
+		serves:   .6,
 		pair:     .15,
 		named:    .12,
 		grams:    .5,
