@@ -34,7 +34,7 @@ func readLines(t *testing.T, path string, f func(line []byte)) {
 // as the definition asks for them, and the same bytes each time.
 func TestBrowseCost(t *testing.T) {
 	const sets = "../search/eval/testdata/sets"
-	for _, names := range [][]string{{"company", "company", "company_languages", "company_rewritten"}, {"harbour", "harbour", "harbour_words"}} {
+	for _, names := range [][]string{{"company", "company", "company_languages", "company_long", "company_long_held", "company_rewritten"}, {"harbour", "harbour", "harbour_words"}} {
 		tools := map[string][]json.RawMessage{}
 		readLines(t, filepath.Join(sets, names[0], "tools.jsonl"), func(line []byte) {
 			var one struct{ Server string }

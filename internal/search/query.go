@@ -16,16 +16,21 @@ type word struct {
 	raw    []byte
 	stem   []byte // dictionary form
 	weight float32
+	at     int // place in the query
 }
 
 // parse fills s.words with the distinct words of the query in order. It drops stop words unless
-// there are no others; framing words and numbers count less.
+// there are no others; framing words, numbers and the story around a request count less.
 func (s *scratch) parse(query string) {
 	query = cut(query, maxQuery)
 	s.words, s.letters = s.words[:0], s.letters[:0]
-	s.keepStops = false
+	s.keepStops, s.telling, s.scale, s.at = false, false, 1, 0
 	s.reader.reset()
-	s.an.text(query)
+	if all := clauses(query); all != nil {
+		s.request(all)
+	} else {
+		s.an.text(query)
+	}
 	if len(s.words) == 0 {
 		s.keepStops = true
 		s.an.text(query)
@@ -34,7 +39,7 @@ func (s *scratch) parse(query string) {
 
 // word adds one token of the query.
 func (s *scratch) word(tok []byte) {
-	if !s.keepStops && !s.an.whole {
+	if !s.keepStops && !s.an.whole && !s.telling {
 		if verb := s.reader.word(tok); verb != "" {
 			s.phrasal(verb)
 			return
@@ -86,13 +91,15 @@ func (s *scratch) add(tok []byte) {
 	s.letters = append(s.letters, tok...)
 	mid := len(s.letters)
 	s.letters = appendStem(s.letters, tok)
-	w := word{raw: s.letters[start:mid:mid], stem: slices.Clip(s.letters[mid:]), weight: 1}
+	w := word{raw: s.letters[start:mid:mid], stem: slices.Clip(s.letters[mid:]), weight: 1, at: s.at}
+	s.at++
 	if faintWords()[string(w.stem)] {
 		w.weight = s.v.t.faint
 	}
 	if digits(tok) {
 		w.weight = s.v.t.number
 	}
+	w.weight *= s.scale
 	s.words = append(s.words, w)
 }
 

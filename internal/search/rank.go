@@ -27,6 +27,9 @@ type scratch struct {
 	an        analyzer
 	keepStops bool
 	words     []word
+	telling   bool    // the words at hand are of the story around a request
+	scale     float32 // of the weights of the words at hand
+	at        int     // place of the next word
 	reader    reader
 	near      []byte // dictionary form of a related word
 	letters   []byte // bytes of words

@@ -19,6 +19,7 @@ type tuning struct {
 	distant  float32 // similarity below which words are not related
 	faint    float32 // of a framing word
 	number   float32 // of a number
+	story    float32 // of a word of the story around a request
 	agreed   float32 // added share of the score of a document whose act is the query's
 	other    float32 // share of the score that a document with another act loses
 	against  float32 // share that a document with a contradicting act loses in addition
@@ -57,6 +58,7 @@ func defaultTuning() *tuning {
 		distant:  .45,
 		faint:    .5,
 		number:   .5,
+		story:    .5,
 		agreed:   .2,
 		other:    .1,
 		against:  .2,

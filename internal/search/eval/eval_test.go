@@ -77,6 +77,9 @@ func TestQuality(t *testing.T) {
 		// questions as the definition of tool_browse wants them.
 		"company":           {R1: .325, R5: .575, NDCG: .50},
 		"company_languages": {R1: .15, R5: .30, NDCG: .25},
+		// Long sentences of people, of which the first were there while the rule was made, and the others were not.
+		"company_long":      {R1: .87, R5: .95, NDCG: .91},
+		"company_long_held": {R1: .91, R5: .99, NDCG: .96},
 		"company_rewritten": {R1: .95, R5: .98, NDCG: .97},
 	}
 	if len(report.Rows) != len(floors) {
@@ -108,7 +111,7 @@ func TestData(t *testing.T) {
 	show(t, report)
 	for _, m := range report.Macros {
 		if m.Name == development().Name {
-			atLeast(t, m.Name, m.Metrics, Metrics{R1: .52, R5: .755, NDCG: .71})
+			atLeast(t, m.Name, m.Metrics, Metrics{R1: .538, R5: .781, NDCG: .732})
 		}
 	}
 	for _, row := range report.Rows {
