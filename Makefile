@@ -3,7 +3,7 @@
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: help build images transcript test fmt vet vet-systems staticcheck race simulation bench-once interop clients package-files dist-check packages release-notes bench bench-go bench-load bench-scale bench-cluster bench-start bench-context chaos fuzz clean
+.PHONY: help build images transcript test chart chart-check fmt vet vet-systems staticcheck race simulation bench-once interop clients package-files dist-check packages release-notes bench bench-go bench-load bench-scale bench-cluster bench-start bench-context chaos fuzz clean
 
 GO          ?= go
 GORELEASER  ?= $(GO) run github.com/goreleaser/goreleaser/v2@v2.16.0
@@ -31,7 +31,7 @@ build: ## the weir binary, in bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X github.com/weir-mcp/weir/internal/version.Linked=$(VERSION)' -o bin/weir ./cmd/weir
 
 # The cheap checks come first: a formatting slip is known in a second, not after the race tests.
-test: fmt vet staticcheck race simulation bench-once ## format, vet, staticcheck, tests with the race detector, fuzz seeds, the simulation, each benchmark once
+test: fmt vet staticcheck chart-check race simulation bench-once ## format, vet, staticcheck, the chart, tests with the race detector, fuzz seeds, the simulation, each benchmark once
 
 fmt: ## only the check of the format
 	@bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "not formatted, run: gofmt -w" $$bad; exit 1; fi
@@ -40,6 +40,14 @@ fmt: ## only the check of the format
 vet: ## only go vet
 	$(GO) vet ./...
 	cd interop/peers && $(GO) vet ./...
+
+# charts/check is a module of its own, for Helm and the types of Kubernetes. Helm takes 80 s of processor time to compile, the
+# types of the API 20: so CI reads the objects that are kept, which name the chart that they are of.
+chart-check: ## only the chart's objects in examples/kubernetes, decoded strictly by the types of the API
+	cd charts/check && $(GO) test .
+
+chart: ## the Helm chart, rendered by Helm for each of charts/weir/ci and compared with examples/kubernetes
+	cd charts/check && $(GO) test ./...
 
 # Everything builds on the other systems, tests included: minutes at first, so CI runs it and make test does not.
 vet-systems: ## vet for Windows and macOS, tests included

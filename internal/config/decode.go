@@ -90,13 +90,14 @@ func switchedOff(entry *yaml.Node) bool {
 	return false
 }
 
-// ofNode are the keys that differ between the nodes of a cluster, which have one file.
-var ofNode = []string{"cluster.node", "cluster.listen", "cluster.advertise"}
+// withVariables are the keys outside of servers that may have variables and are no secrets as a whole: they differ
+// between the nodes of a cluster, which have one file, or have a password in a URL.
+var withVariables = []string{"cluster.node", "cluster.listen", "cluster.advertise", "store", "store.at"}
 
-// text replaces the variables of a text, where the entry is a server's, the text is a secret or it is of one
-// node of a cluster.
+// text replaces the variables of a text, where the entry is a server's, the text is a secret or it is of one of
+// withVariables.
 func (d *decoder) text(n *yaml.Node, path string, secret bool) (string, bool) {
-	if !d.expand.active() && !secret && !slices.Contains(ofNode, path) {
+	if !d.expand.active() && !secret && !slices.Contains(withVariables, path) {
 		return n.Value, true
 	}
 	d.expand.noteReferences(path, n.Value)

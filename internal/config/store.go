@@ -10,7 +10,7 @@ import (
 
 // Store configures where weir keeps state that outlasts its process.
 type Store struct {
-	At       string    `key:"at" default:"memory" doc:"memory: nothing outlasts the process. file:DIR: a folder for this gateway alone. nats://HOST:PORT,…, or tls://: NATS servers 2.12 or newer with JetStream, which any number of gateways share. A relative folder is relative to this file."`
+	At       string    `key:"at" default:"memory" doc:"memory: nothing outlasts the process. file:DIR: a folder for this gateway alone. nats://HOST:PORT,…, or tls://: NATS servers 2.12 or newer with JetStream, which any number of gateways share; a password in them is best ${VAR}. A relative folder is relative to this file."`
 	Sync     StoreSync `key:"sync" default:"always" enum:"always,interval" doc:"When a write to the folder is confirmed. always: when it is on the disk. interval: at once, and it reaches the disk within 100 ms; a crash or a loss of power loses what did not. Servers elsewhere have a setting of their own, sync_interval."`
 	MaxBytes Bytes     `key:"max_bytes" default:"1GB" min:"16777216" doc:"The bound on what is kept."`
 	Replicas int       `key:"replicas" default:"0" min:"0" max:"5" doc:"How many servers keep each document, with nats://: 1, 3 or 5. 0: 3, or 1 where there is one server."`

@@ -24,6 +24,7 @@ import (
 type Options struct {
 	Weir   string   // the program; "" starts none: the test is the nodes, with StoreURL
 	Nodes  int      // 0: three
+	Spare  int      // further nodes at the end of Cluster.Nodes, which the test starts
 	Config string   // a part of the configuration of each node, in YAML: all but store and cluster
 	Opens  []string // old_keys of each node
 	// Servers is the number of NATS servers, which keep each document three times if there are three. 0: one.
@@ -79,6 +80,7 @@ type Node struct {
 	address string
 	store   *Link
 	peers   *proxy // nil while the process does not run; guarded by process.mu
+	removed atomic.Bool
 }
 
 // Start starts a cluster and waits until each node is ready. It ends with the test.
@@ -88,7 +90,7 @@ func Start(t testing.TB, o Options) *Cluster {
 	id := uint32(os.Getpid())*16 + clusters.Add(1)%16
 	c := &Cluster{o: o, dir: t.TempDir(), links: map[[2]*Node]*Link{}, network: [2]byte{byte(1 + id/250%250), byte(1 + id%250)}}
 	c.serve(t)
-	for i := range o.Nodes {
+	for i := range o.Nodes + o.Spare {
 		n, err := c.add(i)
 		if err != nil {
 			t.Fatal(err)
@@ -118,11 +120,11 @@ func Start(t testing.TB, o Options) *Cluster {
 		return c
 	}
 	failed := make(chan error)
-	for _, n := range c.Nodes {
+	for _, n := range c.Nodes[:o.Nodes] {
 		go func() { failed <- n.Start() }()
 	}
 	var err error
-	for range c.Nodes {
+	for range o.Nodes {
 		err = errors.Join(err, <-failed)
 	}
 	if err != nil {
@@ -328,12 +330,18 @@ func (n *Node) unlisten() {
 	peers.close()
 }
 
+// Remove makes the balancer send nothing to the node, as a Service does with a pod that is to end or not ready yet.
+func (n *Node) Remove() { n.removed.Store(true) }
+
+// Restore takes back Remove.
+func (n *Node) Restore() { n.removed.Store(false) }
+
 // next returns the nodes for a request: the one whose turn it is among those that run, and then the others.
 func (c *Cluster) next() (all []*Node) {
 	turn := int(c.turn.Add(1))
 	for i := range c.Nodes {
 		n := c.Nodes[(turn+i)%len(c.Nodes)]
-		if _, runs := n.Epoch(); runs {
+		if _, runs := n.Epoch(); runs && !n.removed.Load() {
 			all = append(all, n)
 		}
 	}

@@ -25,21 +25,23 @@ const agentToken = "a-token-of-an-agent-0123456789"
 // rolling is a cluster whose nodes are replaced in turn while clients work.
 type rolling struct {
 	*clustertest.Cluster
-	t    *testing.T
-	tool *counter
-	id   string // of the counting tool
+	t       *testing.T
+	serving []*clustertest.Node // at first
+	tool    *counter
+	id      string // of the counting tool
 
 	number atomic.Int64
 	failed atomic.Int64
 	done   atomic.Int64
 }
 
-// startRolling starts three nodes with the counting tool, and an agent that has registered.
-func startRolling(t *testing.T, weir string, opens ...string) *rolling {
+// startRolling starts three nodes with the counting tool, which spare ones may follow.
+func startRolling(t *testing.T, weir string, spare int, opens ...string) *rolling {
 	t.Helper()
 	tool, url := serveCounter(t)
 	r := &rolling{t: t, tool: tool}
-	r.Cluster = clustertest.Start(t, clustertest.Options{Weir: weir, Opens: opens, Config: fmt.Sprintf("mode: gateway\nmcpServers: {counter: {url: %q, required: true}}", url)})
+	r.Cluster = clustertest.Start(t, clustertest.Options{Weir: weir, Spare: spare, Opens: opens, Config: fmt.Sprintf("mode: gateway\nmcpServers: {counter: {url: %q, required: true}}", url)})
+	r.serving = r.Nodes[:3]
 	return r
 }
 
@@ -141,19 +143,19 @@ func (r *rolling) knows(n *clustertest.Node) {
 	}
 }
 
-// roll replaces the nodes in turn while clients work, and checks that no call has failed and none has run twice.
-func (r *rolling) roll(clients int, change func(n *clustertest.Node) error) {
+// roll lets nodes be replaced while clients work, and checks that no call has failed and none has run twice. replace
+// gets the nodes to replace, and the pause before each of them.
+func (r *rolling) roll(clients int, replace func(ctx context.Context, replaced []*clustertest.Node, pause time.Duration)) {
 	t := r.t
 	t.Helper()
-	_, patience := lasts()
 	r.serveAgent()
-	replaced := r.Nodes
+	replaced := r.serving
 	if *chaosTime == 0 {
-		clients, replaced = 2*kinds, r.Nodes[:1]
+		clients, replaced = 2*kinds, r.serving[:1]
 	}
 	var sessions []*session
 	for i := range clients {
-		n := r.Nodes[i%len(r.Nodes)]
+		n := r.serving[i%len(r.serving)]
 		switch i % kinds {
 		case 0:
 			sessions = append(sessions, open(t, n, "/mcp"))
@@ -165,8 +167,8 @@ func (r *rolling) roll(clients int, change func(n *clustertest.Node) error) {
 			sessions = append(sessions, &session{path: [...]string{"/mcp", "/mcps/counter/mcp", "/mcps/helper/mcp"}[i%kinds-2], client: &http.Client{Transport: transport}})
 		}
 	}
-	r.id = toolID(t, sessions[0], r.Nodes[0])
-	for _, n := range r.Nodes { // the agent is known everywhere before clients call it
+	r.id = toolID(t, sessions[0], r.serving[0])
+	for _, n := range r.serving { // the agent is known everywhere before clients call it
 		r.knows(n)
 		settles(t, &clustertest.Cluster{Nodes: []*clustertest.Node{n}}, open(t, n, "/mcps/helper/mcp"), r.id)
 	}
@@ -178,18 +180,7 @@ func (r *rolling) roll(clients int, change func(n *clustertest.Node) error) {
 	}
 	began := time.Now()
 	pause := min(time.Second, 300*time.Millisecond+*chaosTime)
-	for _, n := range replaced {
-		sleep(ctx, pause)
-		if err := n.Terminate(endTime + patience()); err != nil {
-			t.Error(err)
-		}
-		if err := change(n); err != nil {
-			t.Error(err)
-		}
-		if err := n.Start(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	replace(ctx, replaced, pause)
 	sleep(ctx, pause)
 	took := time.Since(began)
 	cancel()
@@ -200,22 +191,73 @@ func (r *rolling) roll(clients int, change func(n *clustertest.Node) error) {
 	t.Logf("%d calls of %d clients while each node was replaced, in %v; failed: %d", r.done.Load(), clients, took, r.failed.Load())
 }
 
+// inTurn stops each node, changes it and starts it again, as an operator of machines and a StatefulSet do.
+func (r *rolling) inTurn(change func(n *clustertest.Node) error) func(context.Context, []*clustertest.Node, time.Duration) {
+	return func(ctx context.Context, replaced []*clustertest.Node, pause time.Duration) {
+		_, patience := lasts()
+		for _, n := range replaced {
+			sleep(ctx, pause)
+			if err := n.Terminate(endTime + patience()); err != nil {
+				r.t.Error(err)
+			}
+			if err := change(n); err != nil {
+				r.t.Error(err)
+			}
+			if err := n.Start(); err != nil {
+				r.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// surge replaces each node as a Deployment does with maxSurge: 1 and maxUnavailable: 0. A new node starts in the spare
+// place, and gets requests when it is ready. The old one gets none from then on, waits as preStop does, gets SIGTERM and
+// drains. Its place is the next spare one.
+func (r *rolling) surge(spare *clustertest.Node) func(context.Context, []*clustertest.Node, time.Duration) {
+	return func(ctx context.Context, replaced []*clustertest.Node, pause time.Duration) {
+		_, patience := lasts()
+		for _, old := range replaced {
+			sleep(ctx, pause)
+			spare.Remove()
+			spare.Upgrade(weirBin)
+			if err := spare.Start(); err != nil {
+				r.t.Fatal(err)
+			}
+			spare.Restore()
+			old.Remove()
+			sleep(ctx, pause)
+			if err := old.Terminate(endTime + patience()); err != nil {
+				r.t.Error(err)
+			}
+			spare = old
+		}
+	}
+}
+
 // TestUpgrade: nodes of the release before are replaced in turn by this weir while 50 clients have calls in flight,
 // in sessions and without, and an agent serves some of them. No call fails, and none runs twice. Without -chaos one node
 // is replaced, under the calls of ten clients.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	old := olderWeir(t)
-	r := startRolling(t, old)
-	r.roll(50, func(n *clustertest.Node) error { n.Upgrade(weirBin); return nil })
+	r := startRolling(t, old, 0)
+	r.roll(50, r.inTurn(func(n *clustertest.Node) error { n.Upgrade(weirBin); return nil }))
+}
+
+// TestRollingUpdate: the same, in the order of a Deployment on Kubernetes: there are never fewer than three nodes that
+// are ready.
+func TestRollingUpdate(t *testing.T) {
+	t.Parallel()
+	r := startRolling(t, olderWeir(t), 1)
+	r.roll(50, r.surge(r.Nodes[3]))
 }
 
 // TestKeyChanges: the key of a cluster changes node by node under the same load, from one that all nodes open to the next
 // one. No call fails.
 func TestKeyChanges(t *testing.T) {
 	t.Parallel()
-	r := startRolling(t, weirBin, clustertest.Key2)
-	r.roll(20, func(n *clustertest.Node) error { return n.Rekey(clustertest.Key2, clustertest.Key) })
+	r := startRolling(t, weirBin, 0, clustertest.Key2)
+	r.roll(20, r.inTurn(func(n *clustertest.Node) error { return n.Rekey(clustertest.Key2, clustertest.Key) }))
 }
 
 // olderWeir returns the program that an upgrade replaces.
