@@ -24,23 +24,17 @@ type admission struct {
 	wake     chan struct{} // capacity 1: a call wants a connection now
 	lost     chan struct{} // capacity 1: lose has taken a connection away
 
-	mu       sync.Mutex // guards below
-	state    State
-	since    time.Time     // of state
-	changed  chan struct{} // closed, and replaced, when state changes
-	link     *link         // while ready
-	calls    int           // users of link
-	waiting  int           // calls that wait for a link
-	called   bool          // a call has used link
-	used     time.Time     // when a call used link last
-	err      error         // of the last failure; nil while ready
-	failures int           // consecutive
-	attempts int           // failed ones since the start
-	tried    time.Time     // end of the last failed attempt
-	next     time.Time     // no attempt before this time
-	lostAt   time.Time     // the last loss of a connection
-	replaces bool          // the next connection replaces one that was lost
-	moved    bool          // calls that have no connection yet get errMoved
+	mu      sync.Mutex // guards below
+	state   State
+	since   time.Time     // of state
+	changed chan struct{} // closed, and replaced, when state changes
+	link    *link         // while ready
+	calls   int           // users of link
+	waiting int           // calls that wait for a link
+	called  bool          // a call has used link
+	used    time.Time     // when a call used link last
+	tries   attempts      // to make link
+	moved   bool          // calls that have no connection yet get errMoved
 }
 
 // remoteComeback is how long after its loss a server that weir does not run may be expected back.
@@ -68,7 +62,7 @@ func (a *admission) acquire(ctx context.Context) (*link, error) {
 	}
 	a.waiting++
 	defer func() { a.waiting-- }()
-	begin, seen := time.Now(), a.attempts
+	begin, seen := time.Now(), a.tries.failed
 	budget := time.NewTimer(a.budget)
 	defer budget.Stop()
 	for a.state != StateReady || a.moved {
@@ -79,7 +73,7 @@ func (a *admission) acquire(ctx context.Context) (*link, error) {
 		switch over, err := a.wait(ctx, retry, budget.C); {
 		case err != nil:
 			return nil, err
-		case over && a.err != nil && a.state != StateReady && ctx.Err() == nil:
+		case over && a.tries.err != nil && a.state != StateReady && ctx.Err() == nil:
 			return nil, a.unavailable() // the reason why it does not become ready is known
 		case over:
 			return nil, mcp.Errorf(mcp.KindUpstreamStarting, "%s has not become ready within %s; try again in a while", a.who, time.Since(begin).Round(time.Second/10))
@@ -103,21 +97,15 @@ func (a *admission) prospect(now time.Time, seen int) (retry time.Duration, err 
 	case StateIdle:
 		nudge(a.wake)
 	case StateFailed:
-		// A server that was there until a moment ago is given the time to come back;
-		// of one that is down for longer, one attempt must be enough.
-		recent := !a.lostAt.IsZero() && now.Sub(a.lostAt) < a.comeback
-		wait := a.next.Sub(now)
-		switch {
-		case errors.Is(a.err, errNotModern):
+		if errors.Is(a.tries.err, errNotModern) {
 			return 0, errNotModern
-		case a.attempts > seen && !recent:
-			return 0, a.unavailable()
-		case wait <= 0, wait > kickAfter && now.Sub(a.tried) >= kickAfter:
+		}
+		wait, next := a.tries.next(now, seen, a.comeback)
+		switch next {
+		case tryNow:
 			nudge(a.wake)
-		case wait > kickAfter && !recent:
+		case tryNever:
 			return 0, a.unavailable()
-		case wait > kickAfter:
-			return a.tried.Add(kickAfter).Sub(now), nil
 		default:
 			return wait, nil
 		}
@@ -190,21 +178,21 @@ func (a *admission) retire(l *link) <-chan struct{} {
 // unavailable returns the error of a server that failed. The caller holds mu.
 func (a *admission) unavailable() error {
 	own := (*mcp.Error)(nil)
-	if errors.As(a.err, &own) && (needsSignIn(a.err) || own.Kind == mcp.KindIdentityUnavailable) {
+	if errors.As(a.tries.err, &own) && (needsSignIn(a.tries.err) || own.Kind == mcp.KindIdentityUnavailable) {
 		return own
 	}
-	e := &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Message: a.who + " is not available", Err: a.err}
-	if a.err != nil {
-		e.Message += ": " + a.err.Error()
+	e := &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Message: a.who + " is not available", Err: a.tries.err}
+	if a.tries.err != nil {
+		e.Message += ": " + a.tries.err.Error()
 	}
-	if errors.Is(a.err, mcp.ErrFinal) {
+	if errors.Is(a.tries.err, mcp.ErrFinal) {
 		// The configuration is wrong, so a retry by the agent is pointless.
 		e.Kind = mcp.KindUpstreamProtocol
-		if k, _ := mcp.KindOf(a.err); k == mcp.KindUnauthorized || k == mcp.KindPermissionDenied {
+		if k, _ := mcp.KindOf(a.tries.err); k == mcp.KindUnauthorized || k == mcp.KindPermissionDenied {
 			e.Kind = k
 		}
 	}
-	e.SetRetryAfter(mcp.RetryAfter(a.err))
+	e.SetRetryAfter(mcp.RetryAfter(a.tries.err))
 	return e
 }
 
@@ -233,12 +221,7 @@ func (a *admission) start() {
 func (a *admission) fail(err error) (next time.Duration, same bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	same = a.err != nil && a.err.Error() == err.Error()
-	now := time.Now()
-	a.failures++
-	a.attempts++
-	next = backoff(a.failures)
-	a.err, a.tried, a.next = err, now, now.Add(next)
+	next, same = a.tries.fail(err, time.Now())
 	a.set(StateFailed)
 	return next, same
 }
@@ -248,10 +231,10 @@ func (a *admission) fail(err error) (next time.Duration, same bool) {
 func (a *admission) open(l *link, restarts *atomic.Int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.replaces {
+	if a.tries.succeed() {
 		restarts.Add(1)
 	}
-	a.link, a.err, a.called, a.used, a.replaces = l, nil, false, time.Now(), false
+	a.link, a.called, a.used = l, false, time.Now()
 	a.set(StateReady)
 }
 
@@ -262,14 +245,8 @@ func (a *admission) lose(l *link, err error) {
 	if a.link != l {
 		return
 	}
-	now := time.Now()
-	if now.Sub(a.since) >= stableAfter {
-		a.failures = 0
-	}
-	a.failures++
-	a.link, a.err, a.lostAt, a.tried = nil, err, now, time.Time{}
-	a.next = now.Add(backoff(a.failures))
-	a.replaces = true
+	a.link = nil
+	a.tries.lose(err, time.Now(), a.since)
 	a.set(StateFailed)
 	nudge(a.lost)
 }
@@ -281,7 +258,7 @@ func (a *admission) end(state State, err error) {
 	defer a.mu.Unlock()
 	a.link = nil
 	if err != nil {
-		a.err = err
+		a.tries.err = err
 	}
 	a.set(state)
 }
@@ -322,14 +299,14 @@ func (a *admission) now() (State, time.Time) {
 func (a *admission) lastError() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.err
+	return a.tries.err
 }
 
 // nextTry returns the time before which no attempt starts unless a call wants one.
 func (a *admission) nextTry() time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.next
+	return a.tries.due
 }
 
 // quiet returns since when the connection is not used; ok is false while it is.
@@ -364,14 +341,14 @@ func (a *admission) report(st *Status, redact func(string) string) {
 	defer a.mu.Unlock()
 	st.State, st.Since = a.state, a.since
 	if a.state == StateFailed {
-		st.NextTry = a.next
+		st.NextTry = a.tries.due
 	}
 	if a.link != nil {
 		st.Pid = a.link.pid
 	}
 	if a.state == StateLeftOut {
-		st.Note = redact(a.err.Error())
-	} else if a.err != nil {
-		st.LastError = redact(a.err.Error())
+		st.Note = redact(a.tries.err.Error())
+	} else if a.tries.err != nil {
+		st.LastError = redact(a.tries.err.Error())
 	}
 }

@@ -195,7 +195,7 @@ func TestBackoff(t *testing.T) {
 		for due := false; !due; {
 			time.Sleep(100 * time.Millisecond)
 			u.conns.shared.calls.mu.Lock()
-			due = u.conns.shared.calls.state == StateFailed && time.Since(u.conns.shared.calls.tried) > kickAfter
+			due = u.conns.shared.calls.state == StateFailed && time.Since(u.conns.shared.calls.tries.tried) > kickAfter
 			u.conns.shared.calls.mu.Unlock()
 		}
 		f.set(nil, "a")
@@ -216,7 +216,7 @@ func TestCallsDoNotHammer(t *testing.T) {
 		slot := upstreamOf(t, m, "fake").conns.shared
 		for due := false; !due; time.Sleep(100 * time.Millisecond) {
 			slot.calls.mu.Lock()
-			due = time.Since(slot.calls.tried) > kickAfter && time.Until(slot.calls.next) > 2*kickAfter
+			due = time.Since(slot.calls.tries.tried) > kickAfter && time.Until(slot.calls.tries.due) > 2*kickAfter
 			slot.calls.mu.Unlock()
 		}
 		u, before := upstreamOf(t, m, "fake"), f.started()
@@ -240,7 +240,7 @@ func TestBackoffResetsWhenStable(t *testing.T) {
 		}
 		u := upstreamOf(t, m, "fake")
 		u.conns.shared.calls.mu.Lock()
-		failures := u.conns.shared.calls.failures
+		failures := u.conns.shared.calls.tries.failures
 		u.conns.shared.calls.mu.Unlock()
 		if failures != 6 {
 			t.Errorf("%d failures in a row, want 6", failures)
