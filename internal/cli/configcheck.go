@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/host/place"
+	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/internal/upstream/lineage"
 	"github.com/weir-mcp/weir/mcp/stdio"
 )
@@ -265,8 +268,14 @@ func configOptions(a *process, ctx context.Context) config.Options {
 	return opts
 }
 
-// inputTimeout bounds the run time of an input's command.
-const inputTimeout = 30 * time.Second
+const (
+	// inputTimeout bounds the run time of an input's command.
+	inputTimeout = 30 * time.Second
+	// inputPipes is how long descendants of the command may hold its output open after its end.
+	inputPipes = 200 * time.Millisecond
+	// maxComplaint bounds the part of its standard error that a message repeats.
+	maxComplaint = 300
+)
 
 // answerInput runs the command of an input. It never asks a person: weir may run without a
 // terminal, and its standard input may carry MCP. askInputs asks people.
@@ -274,13 +283,36 @@ func answerInput(ctx context.Context, in config.Input) (string, bool, error) {
 	if in.Type != config.InputCommand || in.Command == "" {
 		return "", false, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, inputTimeout)
+	answer, err := runInput(ctx, in, inputTimeout)
+	return answer, err == nil, err
+}
+
+// runInput returns what the command of an input prints.
+func runInput(ctx context.Context, in config.Input, timeout time.Duration) (string, error) {
+	running, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, in.Command, in.Args...).Output()
-	if err != nil {
-		return "", false, fmt.Errorf("the command %s of input %q failed: %w", in.Command, in.ID, err)
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(running, in.Command, in.Args...)
+	cmd.Stdout, cmd.Stderr = &bounded{&stdout, config.MaxOutside + 2}, &bounded{&stderr, maxComplaint}
+	cmd.WaitDelay = inputPipes
+	err := cmd.Run()
+	program := filepath.Base(in.Command)
+	switch {
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case running.Err() != nil:
+		return "", fmt.Errorf("%s did not end within %s", program, timeout)
+	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
+		if said := text.Line(strings.TrimSpace(stderr.String()), maxComplaint); said != "" {
+			return "", fmt.Errorf("%s failed (%w): %s", program, err, said)
+		}
+		return "", fmt.Errorf("%s failed: %w", program, err)
 	}
-	return strings.TrimRight(string(out), "\r\n"), true, nil
+	answer := strings.TrimRight(stdout.String(), "\r\n")
+	if len(answer) > config.MaxOutside {
+		return "", fmt.Errorf("%s printed more than %d KB", program, config.MaxOutside>>10)
+	}
+	return answer, nil
 }
 
 // descend returns the lineage of this process when it serves the configuration at path.

@@ -32,6 +32,8 @@ func TestDocumentedConfigurations(t *testing.T) {
 		LookupEnv:    func(string) (string, bool) { return strings.Repeat("x", 40), true },
 		LookupSecret: func(string) (string, bool, error) { return strings.Repeat("s", 40), true, nil },
 		Executable:   func() (string, error) { return "/weir", nil },
+		ReadFile:     func(string) ([]byte, error) { return []byte("# a file"), nil },
+		Inputs:       func(config.Input) (string, bool, error) { return "an answer", true, nil },
 		FreePort:     func() (int, error) { return 1, nil },
 		Strict:       true,
 	}

@@ -171,13 +171,14 @@ func whatStarts(path string, data []byte) (list []string) {
 		LookupEnv:    func(name string) (string, bool) { return "${" + name + "}", true },
 		LookupSecret: func(name string) (string, bool, error) { return "${secret:" + name + "}", true, nil },
 		Executable:   func() (string, error) { return "weir", nil },
-		ReadFile:     func(string) ([]byte, error) { return nil, nil },
+		ReadFile:     func(string) ([]byte, error) { return []byte("# not read"), nil },
 		FreePort:     func() (int, error) { return 1, nil },
 		Inputs:       func(in config.Input) (string, bool, error) { return "${input:" + in.ID + "}", true, nil },
+		Outside:      func(ref string) { list = append(list, "secret: "+ref) },
 	}
 	c, _, err := config.Parse(path, data, opts)
 	if err != nil {
-		return []string{none + " (weir config check says why)"}
+		return append(list, none+" (weir config check says why)")
 	}
 	for _, in := range c.Inputs {
 		if in.Command != "" {

@@ -10,11 +10,13 @@ import (
 	"github.com/weir-mcp/weir/internal/gateway"
 )
 
-// clone is a folder with a configuration whose server leaves a trace when it runs.
+// clone is a folder with a configuration whose server, and the program of its secret, leave a trace
+// when they run.
 func clone(t *testing.T, name string) (dir, path string, ran func() bool) {
 	t.Helper()
 	trace := filepath.Join(t.TempDir(), "trace")
-	path = writeConfig(t, name, `{"mcpServers": {"one": {"command": "sh", "args": ["-c", "touch `+trace+`; exec %FAKE%"]}},
+	path = writeConfig(t, name, `{"mcpServers": {"one": {"command": "sh", "args": ["-c", "touch `+trace+`; exec %FAKE%"],
+		"env": {"KEY": "${NONE:-${exec:sh -c 'touch `+trace+`; echo key-of-one'}}"}}},
 		"inputs": [{"id": "key", "type": "command", "command": "touch", "args": ["`+trace+`"]}]}`)
 	return filepath.Dir(path), path, func() bool {
 		_, err := os.Stat(trace)
@@ -33,14 +35,14 @@ func TestClonedFolderStartsNothing(t *testing.T) {
 			{"ls"}, {"ls", "--tools"}, {"ls", "--hash"}, {"search", "echo"}, {"browse"}, {"show", "one:echo"}, {"call", "one:echo"}, {"view", "art_x"},
 			{"serve", "--listen", "127.0.0.1:0"}, {"serve", "--stdio"},
 		} {
-			f := weir(t, append([]string{env, "@" + dir}, args...)...).want(t, exitUsage, "may have come with it", "weir trust "+path, "one: sh -c touch")
+			f := weir(t, append([]string{env, "@" + dir}, args...)...).want(t, exitUsage, "may have come with it", "weir trust "+path, "one: sh -c touch", "secret: ${exec:sh -c 'touch ")
 			if ran() {
 				t.Fatalf("weir %q ran a program of %s: %s", args, name, f.stderr)
 			}
 		}
 		weir(t, env, "@"+dir, "stats").want(t, exitUnavailable, "no gateway runs")
 		weir(t, env, "@"+dir, "config", "check").want(t, exitOK)
-		weir(t, env, "@"+dir, "trust").want(t, exitUsage, "one: sh -c touch", "weir trust --yes")
+		weir(t, env, "@"+dir, "trust").want(t, exitUsage, "one: sh -c touch", "secret: ${exec:sh -c 'touch ", "weir trust --yes")
 		if ran() {
 			t.Fatal("a check ran a program")
 		}

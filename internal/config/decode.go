@@ -101,6 +101,7 @@ func (d *decoder) text(n *yaml.Node, path string, secret bool) (string, bool) {
 		return n.Value, true
 	}
 	d.expand.noteReferences(path, n.Value)
+	d.expand.tellOutside(n.Value)
 	text, err := d.expand.text(n.Value, secret)
 	if err == nil {
 		return text, true

@@ -15,8 +15,14 @@ import (
 // resolved holds the ports and answers of one reading for the next reading of the same file. So a
 // reload neither moves a port nor asks a question again.
 type resolved struct {
-	ports   map[string]int    // by server name
-	answers map[string]string // by input id; only answers of Options.Inputs
+	ports    map[string]int      // by server name
+	answers  map[string]answer   // by input id, or command; only answers of Options.Inputs
+	programs map[string][]string // the keys of the answers of programs, by the server that uses them
+	outside  *outside            // looked at by the reading
+}
+
+func newResolved(o *outside) resolved {
+	return resolved{ports: map[string]int{}, answers: map[string]answer{}, programs: map[string][]string{}, outside: o}
 }
 
 // kept returns the ports and answers of a reading. c may be nil.
@@ -34,6 +40,8 @@ func (c *Config) kept() resolved {
 //	${secret:NAME}       a secret that weir keeps
 //	${user:NAME}         a credential of the caller, in headers and env of servers; see mcpserver.FillUserTexts
 //	${input:id}          an entry of inputs
+//	${exec:COMMAND ARGS} what a program prints
+//	${file:PATH}         what a file has
 //	${weir:exe}          the path of the running program
 //	${weir:port}         a free loopback port, one for each server
 //	${workspaceFolder}   the folder of the project that the file is in
@@ -49,8 +57,9 @@ type expander struct {
 	old    resolved // of the reading before; may be zero
 	new    resolved
 
-	hidden hidden
-	from   map[string][]string // the references in a text, by its path
+	hidden   hidden
+	from     map[string][]string // the references in a text, by its path
+	failures map[string]error    // of programs in this reading, by the keys of their answers
 
 	server string // entry that is being read
 	path   string // its path
@@ -67,7 +76,7 @@ func (e *expander) text(text string, secret bool) (string, error) {
 	out, err := strict.Variables{
 		Lookup:   e.opts.LookupEnv,
 		Other:    func(ref string) (string, bool, error) { return e.other(ref, secret) },
-		Others:   ", ${secret:NAME}, ${user:NAME}, ${input:id}, ${weir:exe} and ${weir:port}",
+		Others:   ", ${secret:NAME}, ${user:NAME}, ${input:id}, ${exec:COMMAND}, ${file:PATH}, ${weir:exe} and ${weir:port}",
 		Resolved: func(name, value string) { e.noteVariable(name, value, secret) },
 	}.Expand(text)
 	if err == nil && secret && !mcpserver.HasUserText(strict.Secret(out)) {
@@ -113,11 +122,27 @@ func (e *expander) other(ref string, secret bool) (value string, known bool, err
 		value, err := e.user(name, secret)
 		return value, true, err
 	}
+	if line, ok := strings.CutPrefix(ref, "exec:"); ok {
+		value, err := e.exec(line)
+		return value, true, ofReference(ref, err)
+	}
+	if path, ok := strings.CutPrefix(ref, "file:"); ok {
+		value, err := e.file(path)
+		return value, true, ofReference(ref, err)
+	}
 	if what, ok := strings.CutPrefix(ref, "weir:"); ok {
 		value, err := e.own(what)
 		return value, true, err
 	}
 	return e.editor(ref)
+}
+
+// ofReference names the reference in an error, which may be nil.
+func ofReference(ref string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", strict.Clip("${"+ref+"}"), err)
 }
 
 // sealingKey is the secret with which weir seals the sign-ins of a person.
@@ -245,16 +270,8 @@ func (e *expander) input(id string) (value string, password bool, err error) {
 		value, ok = e.opts.LookupEnv(env)
 	}
 	if !ok {
-		if value, ok = e.new.answers[id]; !ok {
-			value, ok = e.old.answers[id]
-		}
-		if !ok && e.opts.Inputs != nil {
-			if value, ok, err = e.opts.Inputs(in); err != nil {
-				return "", in.Password, fmt.Errorf("input %q: %w", id, err)
-			}
-		}
-		if ok {
-			e.new.answers[id] = value
+		if value, ok, err = e.answer(id, in); err != nil {
+			return "", in.Password, fmt.Errorf("input %q: %w", id, err)
 		}
 	}
 	if !ok && in.Default != nil {

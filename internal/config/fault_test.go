@@ -53,7 +53,7 @@ mcpServers:
   b: {command: x}
   moved: {command: x, namespace: space}
 `, opts)
-	opts.before = first
+	opts.again.before = first
 	next, warnings, err := Parse("weir.yaml", []byte(`
 mcpServers:
   a: {command: x, env: {TOKEN: "${GONE}"}}

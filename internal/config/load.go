@@ -27,12 +27,14 @@ type Options struct {
 	// Executable returns the path for ${weir:exe}, as os.Executable does.
 	Executable func() (string, error)
 
-	// ReadFile reads the file of a server's env_file, as os.ReadFile does. nil: no file is read.
+	// ReadFile reads the file of ${file:PATH}, of a server's env_file and of a saved program, as
+	// os.ReadFile does. nil: no file is read.
 	ReadFile func(path string) ([]byte, error)
 
 	// Inputs answers a question of the file's inputs: it asks the user or runs the input's command.
 	// It is called once for each input that a server in use needs and the environment does not
-	// answer. If ok is false, the default is used. All calls come from one goroutine.
+	// answer. ${exec:COMMAND ARGS} is an input of type command. If ok is false, the default is used.
+	// All calls come from one goroutine.
 	Inputs func(Input) (value string, ok bool, err error)
 
 	// LookupSecret returns the value for ${secret:NAME}; ok is false if there is none. nil: there are
@@ -86,9 +88,23 @@ type Options struct {
 	// "" is none.
 	Approvals string
 
-	before *Config // the last reading of the file; may be nil
-	// programs, if not nil, gets the hash of each file of a saved program that the reading has looked at.
-	programs programFiles
+	// Outside hears each ${exec:COMMAND ARGS} and ${file:PATH} of the texts that are read, also in a
+	// default that is not used now. nil hears none.
+	Outside func(reference string)
+
+	// Failed tells Watch the name of a server that cannot be started or does not accept its
+	// credentials. If the server's entry has answers of programs, they are fetched again, with growing
+	// pauses. nil tells nothing.
+	Failed <-chan string
+
+	again again // if it is not the first reading
+}
+
+// again says how a file is read again.
+type again struct {
+	before *Config  // the last reading of the file; may be nil
+	seen   *outside // gets what the reading looks at; nil: Parse makes one
+	renew  string   // a server for which answers of programs are fetched again
 }
 
 // System returns Options with the environment and the path of the running process.
@@ -172,9 +188,12 @@ func Parse(name string, data []byte, opts Options) (*Config, []Warning, error) {
 	}
 	c := &Config{path: name, sum: opts.Sum(data)}
 	strict.SetDefaults(c)
+	if opts.again.seen == nil {
+		opts.again.seen = &outside{files: watchedFiles{}}
+	}
 	d := newDecoder(name, foreign, opts, &expander{
-		opts: opts, inputs: &c.Inputs, old: opts.before.kept(), dir: opts.Dir, hidden: hidden{},
-		new: resolved{ports: make(map[string]int), answers: make(map[string]string)}, from: map[string][]string{},
+		opts: opts, inputs: &c.Inputs, old: opts.again.before.kept(), dir: opts.Dir, hidden: hidden{},
+		new: newResolved(opts.again.seen), from: map[string][]string{}, failures: map[string]error{},
 	})
 	if root != nil && !strict.IsNull(root) {
 		if root.Kind == yaml.MappingNode {
@@ -195,7 +214,7 @@ func Parse(name string, data []byte, opts Options) (*Config, []Warning, error) {
 		}
 	}
 	d.check(c)
-	problems, said := d.place(c, opts.before)
+	problems, said := d.place(c, opts.again.before)
 	c.omit(opts.Omit)
 
 	warnings := make([]Warning, len(said))

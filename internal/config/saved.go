@@ -1,9 +1,7 @@
 package config
 
 import (
-	"crypto/sha256"
 	"encoding/json"
-	"fmt"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
@@ -33,7 +31,6 @@ type SavedProgram struct {
 	InputSchema JSONObject `key:"input_schema" doc:"JSON Schema of the arguments, an object. The tool also has the argument resume, which goes on with a run that failed. Default: no arguments but that."`
 
 	source string
-	sum    [sha256.Size]byte // of the file
 }
 
 // Source returns the text of the program, "" if the configuration was read without files.
@@ -96,9 +93,6 @@ func writeNode(d *strict.Decoder, w *rawjson.Writer, n *strict.Node, path string
 	return true
 }
 
-// programFiles are the files of saved programs, with the hashes of their contents.
-type programFiles map[string][sha256.Size]byte
-
 // checkSaved checks a saved program, and reads its file.
 func (d *decoder) checkSaved(p *SavedProgram) {
 	at := strict.Join("programs.saved", p.Name)
@@ -137,10 +131,7 @@ func (d *decoder) readProgram(p *SavedProgram, at string) {
 		return
 	}
 	data, err := o.ReadFile(p.File)
-	p.sum = programSum(data, err)
-	if o.programs != nil {
-		o.programs[p.File] = p.sum
-	}
+	o.again.seen.files.note(p.File, data, err)
 	if err != nil {
 		d.Report(d.At(key), key, err, "%s: %q: %s; create the file, or remove the entry", key, strict.Clip(p.File), readMessage(err))
 		return
@@ -162,35 +153,6 @@ func (d *decoder) readProgram(p *SavedProgram, at string) {
 			d.Report(d.At(key), key, err, "%s: %s: %v", at, filepath.Base(p.File), err)
 		}
 	}
-}
-
-// programSum returns the hash of a reading of a file. A file that cannot be read has one of its own.
-func programSum(data []byte, err error) [sha256.Size]byte {
-	if err != nil {
-		return sha256.Sum256(fmt.Appendf(nil, "\x00%v", readMessage(err)))
-	}
-	return sha256.Sum256(data)
-}
-
-// changed reports whether the contents of one of the files are others now.
-func (f programFiles) changed(read func(path string) ([]byte, error)) bool {
-	for path, sum := range f {
-		if programSum(read(path)) != sum {
-			return true
-		}
-	}
-	return false
-}
-
-// programFiles returns the files of the saved programs of a configuration.
-func (c *Config) programFiles() programFiles {
-	files := programFiles{}
-	for _, p := range c.Programs.Saved {
-		if p.source != "" {
-			files[p.File] = p.sum
-		}
-	}
-	return files
 }
 
 // checkSavedNames refuses servers with the name of the server of the saved programs.

@@ -291,7 +291,8 @@ func (l *lister) secretFrom(path string) bool {
 		if id, is := strings.CutPrefix(name, "input:"); is {
 			return slices.ContainsFunc(l.c.Inputs, func(in Input) bool { return in.ID == id && in.Password })
 		}
-		return strings.HasPrefix(name, "secret:") || tellingName(name) && !strings.Contains(name, ":")
+		source, _, _ := strings.Cut(name, ":")
+		return slices.Contains([]string{"secret", "exec", "file"}, source) || source == name && tellingName(name)
 	})
 }
 

@@ -238,7 +238,7 @@ func (g *Gateway) connect(c *config.Config, judge *policy.Judge, kept *registry.
 	g.manager = upstream.New(upstream.Options{
 		Logger: log, Transport: func(name string, of upstream.Owner, base http.RoundTripper) http.RoundTripper {
 			return g.SignIns.Over(g.Agents.Transport)(name, of, base)
-		}, Way: g.placement.Servers.Way, Credentials: g.SignIns, BaseEnv: lineage.Inherited(o.Environ), ClientInfo: part.Identity(o.Version), Sink: g.Catalog.listings, Observer: g.Reports.Metrics, Trace: g.Reports.Trace,
+		}, Way: g.placement.Servers.Way, Credentials: g.SignIns, BaseEnv: lineage.Inherited(o.Environ), ClientInfo: part.Identity(o.Version), Sink: g.Catalog.listings, Observer: g.Reports.Metrics, Failed: g.Operator.noteFailed, Trace: g.Reports.Trace,
 		Marks: o.Lineage.Variable(), Instances: o.Lineage.Instances(),
 		ListsChanged: func(principal, _ string) { state.ListsChanged(principal) },
 		Conceal:      g.secrets.Listing, Judge: g.Definitions.Judge, States: bridge.NewMarks(states(o.Store)), Places: g.placement.Programs.ForManager(),

@@ -32,11 +32,12 @@ type Operator struct {
 
 	config      func() *config.Config
 	manager     *upstream.Manager // set before start
+	failed      chan string       // names of servers whose secrets may be old, for Follow
 	definitions *definitions.Lock
 }
 
 func newOperator(g *Gateway) *Operator {
-	o := &Operator{Key: g.opts.OperatorKey, Log: serverlog.New(serverlog.Options{Redact: g.secrets.Clean}), config: g.config.Load, definitions: g.Definitions}
+	o := &Operator{failed: make(chan string, maxFailed), Key: g.opts.OperatorKey, Log: serverlog.New(serverlog.Options{Redact: g.secrets.Clean}), config: g.config.Load, definitions: g.Definitions}
 	o.Sandboxes = confined.New(confined.Options{Environ: g.opts.Environ, Reached: g.Auditor.Reached, Lesson: g.opts.Lesson, Logger: g.opts.Logger})
 	o.Approvals = approval.New(approval.Options{Open: o.possible, Logger: g.opts.Logger})
 	o.Elsewhere = policy.NewRemoteApprovals(g.Store.Node(), o.Approvals, g.opts.Logger)

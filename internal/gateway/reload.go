@@ -16,8 +16,22 @@ type Face interface {
 	Apply(old, next *config.Config)
 }
 
-// Follow applies changes of the configuration file until ctx ends.
+// maxFailed bounds the names of failed servers that wait for Follow.
+const maxFailed = 64
+
+// noteFailed tells Follow that a server has failed. A name without room is left out: the server fails
+// again, or works.
+func (o *Operator) noteFailed(server string) {
+	select {
+	case o.failed <- server:
+	default:
+	}
+}
+
+// Follow applies changes of the configuration file until ctx ends. It fetches the secrets of failed
+// servers again.
 func (g *Gateway) Follow(ctx context.Context, opts config.Options, face Face, log *observe.Log) {
+	opts.Failed = g.Operator.failed
 	err := config.Watch(ctx, g.Config(), opts, func(next *config.Config, warnings []config.Warning, err error) {
 		g.Reread(next, warnings, err, face, log)
 	})

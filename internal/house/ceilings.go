@@ -32,7 +32,7 @@ var (
 		"internal/tasks.record":             {23, "a task as the store has it"},
 		"internal/tasks.task":               {24, "a task, with its state at the server and its document"},
 		"internal/testkit/oauthtest.Server": {28, "faults that a test switches on"},
-		"internal/upstream.Options":         {30, "what a Manager is given"},
+		"internal/upstream.Options":         {31, "what a Manager is given, and the one who hears of failed servers"},
 		"internal/upstream.Status":          {23, "the state of a server as programs read it"},
 		"internal/web.Server":               {27, "the handlers that a reload keeps"},
 		"internal/web/api.Options":          {23, "what an API is given"},

@@ -98,6 +98,9 @@ type Options struct {
 	Places Places
 	// Observer is told about requests to upstreams; nil disables that.
 	Observer Observer
+	// Failed is told the name of a server that cannot be connected to, does not accept the credentials
+	// of its configuration, or is restarted: they may be old. It must not block. Nil is not called.
+	Failed func(server string)
 	// Trace follows requests to upstreams; nil follows none.
 	Trace *trace.Tracer
 	// StartTimeout bounds one attempt to start and greet a server.
@@ -148,6 +151,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Redact == nil {
 		o.Redact = func(s string) string { return s }
+	}
+	if o.Failed == nil {
+		o.Failed = func(string) {}
 	}
 	if len(o.ClientInfo) == 0 {
 		o.ClientInfo = json.RawMessage(`{"name":"weir","version":"0"}`)

@@ -28,5 +28,6 @@ func (m *Manager) Restart(name string) (*Upstream, error) {
 	next.byName[name] = newUpstream(m.opts, old.cfg, at, m.freeOf(name), old.open)
 	m.table.Store(&next)
 	m.forgetLists(old)
+	m.opts.Failed(name)
 	return next.byName[name], nil
 }

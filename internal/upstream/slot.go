@@ -185,6 +185,9 @@ func (s *slot) fail(err error) {
 	}
 	s.credential.noteFailed()
 	next, same := s.calls.fail(err)
+	if !errors.Is(err, errNotModern) {
+		s.srv.opts.Failed(s.srv.name)
+	}
 	switch {
 	case errors.Is(err, errNotModern):
 		return

@@ -295,7 +295,10 @@ func (u *Upstream) ask(ctx context.Context, modern bool, method string, params j
 	if ctx.Err() == nil && !errors.Is(err, errMoved) {
 		u.failures.Add(1)
 	}
-	if k, _ := mcp.KindOf(err); k == mcp.KindSessionNotFound {
+	switch k, _ := mcp.KindOf(err); k {
+	case mcp.KindUnauthorized, mcp.KindPermissionDenied:
+		u.opts.Failed(u.name)
+	case mcp.KindSessionNotFound:
 		// The lost session is weir's own; the agent's session still exists.
 		err = &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Message: err.Error(), Err: err}
 	}

@@ -91,7 +91,7 @@ func (v Variables) value(ref string, depth int) (string, error) {
 }
 
 // References returns the references in a text, each once and as far as it names its source: ${HOME} for
-// ${HOME:-/root}.
+// ${HOME:-/root}. Only variables have a default, so ${exec:a :-b} is a whole one.
 func References(text string) (found []string) {
 	for {
 		i := strings.Index(text, "${")
@@ -103,13 +103,24 @@ func References(text string) (found []string) {
 			return found
 		}
 		if i == 0 || text[i-1] != '$' {
-			name, _, _ := strings.Cut(text[i+2:i+2+end], ":-")
+			name := text[i+2 : i+2+end]
+			if variable, _, _ := strings.Cut(name, ":-"); VariableName(strings.TrimPrefix(variable, "env:")) {
+				name = variable
+			}
 			if one := "${" + name + "}"; !slices.Contains(found, one) {
 				found = append(found, one)
 			}
 		}
 		text = text[i+2+end+1:]
 	}
+}
+
+// Reference returns the reference that a text starts with; the whole text if it does not end there.
+func Reference(text string) string {
+	if end := closing(text[2:]); end >= 0 {
+		return text[:2+end+1]
+	}
+	return text
 }
 
 // closing returns the offset of the } that ends a reference. Its ${ was just read.
