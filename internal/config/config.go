@@ -65,6 +65,7 @@ type Config struct {
 	Strict        bool                `key:"strict" default:"false" doc:"Give the letter of the published text of the gateway surface where weir departs from it by default; gateway.md in docs/spec lists each clause."`
 	CacheStable   bool                `key:"cache_stable" default:"false" doc:"tool_browse lists entries that a session has seen first, with the same bytes, for prompt caches."`
 	Console       Console             `key:"console" flag:"enabled" doc:"The page /console: servers, the catalog with forms, calls, tables and reviews. If auth.tokens are set, it asks for one without agents. console: false leaves it out; the paths below /api/v1 that it reads stay."`
+	Cards         bool                `key:"cards" default:"false" doc:"Tell strangers that an MCP server is here: a server card at /mcp/server-card and /.well-known/mcp/server-card.json, and a catalog at /.well-known/mcp/catalog.json. They name weir and its URL, and no server behind it."`
 	HTTP          HTTP                `key:"http" safety:"true" doc:"The HTTP listener."`
 	Log           Log                 `key:"log" doc:"weir's own log, on standard error."`
 	Events        Events              `key:"events" doc:"What happens, for operators: never arguments, queries or results."`

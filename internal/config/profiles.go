@@ -39,6 +39,8 @@ func checkProfiles(d *strict.Decoder, c *Config) {
 			d.Fail(d.At(at), at, "%s: the name stands in the URL /mcp/NAME, so it has 1 to 64 letters, digits, dots, dashes and underscores", strict.Clip(at))
 		case strings.EqualFold(p.Name, "mcp"):
 			d.Fail(d.At(at), at, "%s: the name mcp is taken: /mcp/mcp would read like an endpoint of its own; give the profile another name", at)
+		case c.Cards && strings.EqualFold(p.Name, "server-card"):
+			d.Fail(d.At(at), at, "%s has the URL of the server card, /mcp/server-card; give the profile another name, or leave out cards", at)
 		case server >= 0:
 			d.Fail(d.At(at), at, "%s has the name of mcpServers.%s: /mcp/%s would be the profile, and /mcp/%s/mcp the whole server; give the profile another name", at, c.Servers[server].Name, p.Name, c.Servers[server].Name)
 		}

@@ -66,7 +66,7 @@ func (g *Gateway) table() part.Table {
 			return g.Offices.Prepare(r)
 		}, Close: func(ctx context.Context) { g.Offices.Close(ctx) }},
 		{Name: "last listings", Close: func(context.Context) { g.Catalog.listings.Ending() }},
-		{Name: "faces", Keys: slices.Concat(part.AtOnce("auth", "public_url", "console"), part.AtRestart("listen", "tls"), []part.Key{httpKey})},
+		{Name: "faces", Keys: slices.Concat(part.AtOnce("auth", "public_url", "console", "cards"), part.AtRestart("listen", "tls"), []part.Key{httpKey})},
 	}
 }
 

@@ -18,7 +18,7 @@ var (
 		"internal/audit.Record":             {25, "a line of the audit log"},
 		"internal/bridge.parkedCall":        {25, "a call that waits for an answer of its client: its Handler, its questions and the request that waits"},
 		"internal/catalog.Entry":            {33, "a definition of MCP, as the server says it and as the catalog shows it"},
-		"internal/config.Config":            {52, "the top-level keys of weir.yaml"},
+		"internal/config.Config":            {53, "the top-level keys of weir.yaml"},
 		"internal/config/mcpserver.Server":  {31, "the keys of an entry of mcpServers"},
 		"internal/dispatch.Act":             {21, "what controls decide about: the request, its subjects and the decision"},
 		"internal/dispatch.Call":            {40, "what steps of a call hand to each other"},
@@ -49,7 +49,7 @@ var (
 		"internal/gateway":  {54, "puts a gateway together of its parts"},
 		"internal/metatool": {37, "the methods of MCP and the meta-tools: each step of a call is in the room that it belongs to"},
 		"internal/office":   {27, "offices of a gateway: hub, Agents, Computers and other nodes"},
-		"internal/web":      {49, "routes of all rooms, and their guards"},
+		"internal/web":      {50, "routes of all rooms, and their guards"},
 	}
 
 	// testedElsewhere are packages with few lines of tests in their folder, with the reason.

@@ -48,10 +48,11 @@ var places = []place{
 	{"internal/search/thesaurus/generate", programs, nil, "makes the thesaurus' table; nothing imports it"},
 
 	// faces: HTTP faces and example servers
-	{"internal/web", faces, []string{"internal/web/api", "internal/web/attach", "internal/web/console"}, "the HTTP face of a gateway; the gateway does not know it"},
+	{"internal/web", faces, []string{"internal/web/api", "internal/web/attach", "internal/web/cards", "internal/web/console"}, "the HTTP face of a gateway; the gateway does not know it"},
 	{"internal/setup/machine", faces, []string{"internal/web", "internal/web/api"}, "what operators of a running gateway change of its file and its computer; serves weir serve and programs of others"},
 	{"internal/web/api", faces, nil, "the paths of viewers and operators; asks the gateway through interfaces of its own"},
 	{"internal/web/console", faces, nil, "the files of the web page, which asks the API"},
+	{"internal/web/cards", faces, nil, "what clients may know of weir before they connect; knows no configuration and no gateway"},
 	{"internal/web/attach", faces, nil, "carries lines between a client and a running gateway; knows no configuration and starts nothing"},
 	{"internal/demo", faces, nil, "example MCP servers for the quickstart, as their authors would write them, with s2sp where they return or take tables"},
 

@@ -10,6 +10,7 @@ import (
 	"github.com/weir-mcp/weir/internal/net/guard"
 	"github.com/weir-mcp/weir/internal/net/httpserver"
 	"github.com/weir-mcp/weir/internal/passthrough"
+	"github.com/weir-mcp/weir/internal/web/cards"
 )
 
 // guardOptions returns the request checks of a configuration, with authentication if auth has any.
@@ -50,17 +51,34 @@ func (f *Server) authenticate(r *http.Request, bearer string) (*identity.Identit
 	return id, err
 }
 
-// metadata returns the handler of RFC 9728. Pages of every origin may read it, and no token is
-// needed, but the Host is checked as everywhere.
+// metadata returns the handler of RFC 9728.
 func (f *Server) metadata(c *config.Config) http.Handler {
+	return f.toEveryone(c, http.HandlerFunc(f.callers.ServeMetadata))
+}
+
+// toEveryone serves a document that pages of every origin may read, without a token. The Host is
+// checked as everywhere.
+func (f *Server) toEveryone(c *config.Config, document http.Handler) http.Handler {
 	hosts := guard.New(callers.Guard(c, f.log))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := hosts.CheckHost(r); err != nil {
 			guard.Refuse(w, r, http.StatusForbidden, err)
 			return
 		}
-		f.callers.ServeMetadata(w, r)
+		document.ServeHTTP(w, r)
 	})
+}
+
+// mountCards serves the documents that say before a connection what is here, if a configuration wants it.
+func (f *Server) mountCards(mux *http.ServeMux, c *config.Config) {
+	if !c.Cards {
+		return
+	}
+	byHand := c.Auth.Required() && len(c.Auth.Issuers) == 0 && !c.Auth.Server.On()
+	document := f.toEveryone(c, cards.Handler(planeURL(c, f.base), f.gateway.Run.Version, byHand))
+	for _, path := range []string{cards.CardPath, cards.WellKnownPath, cards.CatalogPath} {
+		mux.Handle(path, document)
+	}
 }
 
 // serveWhoami tells a caller who it is.

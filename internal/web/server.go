@@ -293,6 +293,7 @@ func (f *Server) mux(c *config.Config, open, closed *guard.Guard, tokens bool) *
 	mux.Handle("/healthz", withInstance(f.gateway.Run.Instance, health))
 	mux.Handle("/readyz", open.Wrap(http.HandlerFunc(f.serveReady)))
 	mountConsole(mux, open, c)
+	f.mountCards(mux, c)
 	mux.Handle(access.WhoamiPath, closed.Wrap(http.HandlerFunc(f.serveWhoami)))
 	mux.Handle("/catalog", all(f.atNode(f.serveCatalog)))
 	mux.Handle(ToolsPath, all(http.HandlerFunc(f.serveTools)))
