@@ -237,6 +237,17 @@ func (k *Catalog) Down() []metatool.Missing { return down(k.manager, k.live) }
 // Snapshot implements metatool.Upstreams.
 func (k *Catalog) Snapshot() *metatool.Snapshot { return k.live.Snapshot() }
 
+// filled reports whether requests need not wait for entries: each server has been listed or has failed, or the entries
+// of before the restart are there.
+func (k *Catalog) filled() bool { return k.firsts.over() || k.listings.Full() }
+
+// await waits for entries as a request that shows some does.
+func (k *Catalog) await(ctx context.Context) {
+	if !k.filled() {
+		k.firsts.await(ctx, forCatalog)
+	}
+}
+
 // own returns the lists that servers have for each caller, nil if no server of a configuration has any.
 func (k *Catalog) own(c *config.Config) metatool.OwnLists {
 	if len(listingPerCaller(c)) == 0 {

@@ -65,7 +65,7 @@ func (f *Front) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, err
 
 // await delays a request that reads the catalog until the catalog is filled.
 func (s *surface) await(ctx context.Context, r *mcp.Request) {
-	if s.gateway.Catalog.firsts.over() || s.gateway.Catalog.listings.Full() { // full: the catalog of before the restart
+	if s.gateway.Catalog.filled() {
 		return
 	}
 	if limit := s.limitOf(ctx, r); limit != noWait {
@@ -147,7 +147,7 @@ func (g *Gateway) gatewayOptions(c *config.Config) metatool.Options {
 	if c.Console.Capture {
 		opts.Capture = observe.Capture(opts.Redactor)
 	}
-	opts.Own = g.Catalog.own(c)
+	opts.Own, opts.Await = g.Catalog.own(c), g.Catalog.await
 	policy.Controls(c, &opts)
 	g.Calls.configure(c, &opts)
 	opts.Screen = definitions.ScreenOf(c)

@@ -1,6 +1,7 @@
 package metatool
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -92,14 +93,14 @@ func (o outages) absent(id string) *result.Error {
 	if err != nil {
 		return nil
 	}
-	return o.absentSpace(parts.Namespace)
+	return o.absentSpace(func(namespace string) bool { return namespace == parts.Namespace })
 }
 
-// absentSpace returns the error for the namespace of a missing upstream, and nil for all other
-// namespaces.
-func (o outages) absentSpace(namespace string) *result.Error {
+// absentSpace returns the error for the first missing upstream whose namespace is the one that is looked for, and
+// nil if there is none.
+func (o outages) absentSpace(is func(namespace string) bool) *result.Error {
 	all := o.missing()
-	i := slices.IndexFunc(all, func(m Missing) bool { return m.Namespace == namespace })
+	i := slices.IndexFunc(all, func(m Missing) bool { return is(m.Namespace) })
 	if i < 0 {
 		return nil
 	}
@@ -108,10 +109,7 @@ func (o outages) absentSpace(namespace string) *result.Error {
 	if m.Namespace != m.Upstream {
 		message += fmt.Sprintf(", which has the tools of %q,", m.Namespace)
 	}
-	message += " has not come up yet"
-	if why := m.reason(); why != "" {
-		message += ": " + why
-	}
+	message += " has not come up yet: " + cmp.Or(m.reason(), "it is still starting; try again in a few seconds")
 	return &result.Error{Code: result.UpstreamUnavailable, Message: message}
 }
 

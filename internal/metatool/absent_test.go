@@ -1,6 +1,7 @@
 package metatool
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -154,5 +155,37 @@ func TestNotSearchedKeepsTheStablePrefix(t *testing.T) {
 	without := h.Tool(t, ToolBrowse, `{"query":"file"}`).Content[0].Text
 	if first != again || first != without+"\nnot searched: maps (still starting)" {
 		t.Errorf("%q\n%q\n%q", first, again, without)
+	}
+}
+
+// TestProgramNamesAServerThatIsMissing: a program that calls a tool of a server that has not come up yet waits for the
+// servers that start, and is told then why there is no such tool, also by a name as it stands after a dot.
+func TestProgramNamesAServerThatIsMissing(t *testing.T) {
+	h := newRunHarness(t, Options{})
+	h.Add("files", calltest.Echo, `{"name":"read","description":"Read a file."}`)
+	lossy := lossyFleet{fleet: fleet{h.Fleet}, missing: []Missing{
+		{"my-maps", "my-maps", ""},
+		{"github", "gh", `upstream "github": its host name has no address; correct mcpServers.github.url`},
+	}}
+	waits := 0
+	h.change(func(o *Options) { o.Upstreams, o.Await = lossy, func(context.Context) { waits++ } })
+	const starts = `server "my-maps" has not come up yet: it is still starting; try again in a few seconds`
+	for source, want := range map[string]string{
+		`tools.my_maps.find({})`:            "UPSTREAM_UNAVAILABLE true tools.my_maps.find: " + starts,
+		`call("my-maps:find#00000000", {})`: "UPSTREAM_UNAVAILABLE true " + starts,
+		`tools.gh.issues({})`: `UPSTREAM_UNAVAILABLE true tools.gh.issues: server "github", which has the tools of "gh", ` +
+			`has not come up yet: its host name has no address; correct mcpServers.github.url`,
+		`tools.files.write({})`:    `HYDRATE_FAILED false tools.files.write: no tool has these names`,
+		`tools.nowhere.at_all({})`: `HYDRATE_FAILED false tools.nowhere.at_all: no tool has these names`,
+	} {
+		waits = 0
+		a := h.program(t, `try { return await `+source+` } catch (e) { return [e.code, e.retryable, e.message].join(" ") }`)
+		if a.IsError || !strings.HasPrefix(a.Content[0].Text, want) || waits != 1 {
+			t.Errorf("%s after %d waits: %+v", source, waits, a.Content)
+		}
+	}
+	waits = 0
+	if a := h.program(t, `return await tools.files.read({})`); a.IsError || waits != 0 {
+		t.Errorf("a tool that is there, after %d waits: %+v", waits, a.Content)
 	}
 }

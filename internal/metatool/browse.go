@@ -154,7 +154,7 @@ func (g *Gateway) browsePath(c *dispatch.Call, path string, topK int) (json.RawM
 	cards, err := from.ChildrenOf(browsed(c.Verb), path)
 	if err != nil {
 		namespace, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-		if e := g.outages.absentSpace(namespace); e != nil {
+		if e := g.outages.absentSpace(func(n string) bool { return n == namespace }); e != nil {
 			e.Path = path
 			return nil, e
 		}

@@ -45,6 +45,9 @@ type Options struct {
 	Artifacts tables.Store
 	// Own gives servers' lists for single principals; nil says that all servers list the same for all.
 	Own OwnLists
+	// Await waits, within a bound, for servers that start with the gateway and have not listed yet. Requests have
+	// waited before they come here; programs wait when they look for a tool. nil: there are no such servers.
+	Await func(ctx context.Context)
 	// Tables configures the data planes that rows pass between.
 	Tables tables.Options
 
@@ -191,6 +194,9 @@ func New(opts Options) *Gateway {
 	}
 	if opts.State == nil {
 		opts.State = NewState()
+	}
+	if opts.Await == nil {
+		opts.Await = func(context.Context) {}
 	}
 	if opts.Firewall.Redact == nil {
 		redactor := opts.Redactor

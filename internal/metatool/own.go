@@ -243,7 +243,7 @@ func (g *Gateway) looks(ctx context.Context, r *mcp.Request) bool {
 		id = rawjson.Text(rawjson.Get(f.Arguments, "resource_id"))
 	case PromptGet:
 		id = rawjson.Text(rawjson.Get(f.Arguments, "prompt_id"))
-	case ToolBrowse, ResourceBrowse, PromptBrowse:
+	case ToolBrowse, ResourceBrowse, PromptBrowse, ToolRun:
 		return true
 	default:
 		return !g.Names(ctx, name)

@@ -74,7 +74,19 @@ func (k *runCalls) begin(ctx context.Context, verb, tool string, arguments json.
 }
 
 // Resolve implements runs.Gateway. It finds no tool that is hidden from the caller.
-func (k *runCalls) Resolve(_ context.Context, call program.Call) (runs.Tool, error) {
+func (k *runCalls) Resolve(ctx context.Context, call program.Call) (runs.Tool, error) {
+	e, err := k.find(call)
+	if err != nil {
+		k.p.g.opts.Await(ctx) // its server may be starting
+		e, err = k.find(call)
+	}
+	if err != nil {
+		return runs.Tool{}, err
+	}
+	return runs.Tool{ID: e.ID, ReadOnly: e.ReadOnly, Idempotent: e.Idempotent}, nil
+}
+
+func (k *runCalls) find(call program.Call) (*catalog.Entry, error) {
 	c := &dispatch.Call{Verb: ToolExecute, Session: k.outer.Session, Request: k.outer.Request}
 	from := k.p.finder.upstreams.Snapshot().Catalog
 	var e *catalog.Entry
@@ -82,15 +94,12 @@ func (k *runCalls) Resolve(_ context.Context, call program.Call) (runs.Tool, err
 	if call.Tool != "" {
 		e, _, err = k.p.finder.lookup(c, from, rawjson.Quote(call.Tool))
 	} else {
-		e, err = k.p.names.find(from, sessionOf(c), call.Server, call.Name)
+		e, err = k.p.names.find(from, k.p.g.outages, sessionOf(c), call.Server, call.Name)
 	}
 	if err == nil && k.p.isSaved(e) {
 		err = result.NewError(result.ArgsInvalid, e.ID+" is a saved program, and a program starts no other one: call the tools that it calls")
 	}
-	if err != nil {
-		return runs.Tool{}, err
-	}
-	return runs.Tool{ID: e.ID, ReadOnly: e.ReadOnly, Idempotent: e.Idempotent}, nil
+	return e, err
 }
 
 // Called implements runs.Gateway: the agent's progress names the call.
@@ -232,6 +241,7 @@ func (p *programs) found(ctx context.Context, c *dispatch.Call) (json.RawMessage
 	if server != "" {
 		most = MaxTopK
 	}
+	p.g.opts.Await(ctx)
 	s := p.finder.upstreams.Snapshot()
 	cards, _, err := s.Search(ctx, primitive.KindTool, query, most)
 	if err != nil {

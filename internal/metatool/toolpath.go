@@ -54,8 +54,10 @@ func identifier(name string) string {
 }
 
 // find returns the only tool of two names. If the session was shown another definition of it, the error says so: a
-// program is written for what its author has read.
-func (p *toolPaths) find(from *catalog.Catalog, st *sessionState, server, name string) (*catalog.Entry, error) {
+// program is written for what its author has read. If the server has not come up yet, the error says why.
+func (p *toolPaths) find(
+	from *catalog.Catalog, down outages, st *sessionState, server, name string,
+) (*catalog.Entry, error) {
 	x := p.index(from)
 	e, found := x.exact[[2]string{server, name}]
 	if !found {
@@ -66,6 +68,10 @@ func (p *toolPaths) find(from *catalog.Catalog, st *sessionState, server, name s
 	case found && e == nil:
 		return nil, result.NewError(result.HydrateFailed, path+": several tools have these names; use call with the tool_id")
 	case !found:
+		if e := down.absentSpace(func(n string) bool { return identifier(n) == identifier(server) }); e != nil {
+			e.Message = path + ": " + e.Message
+			return nil, e
+		}
 		fail := result.NewError(result.HydrateFailed, path+": no tool has these names")
 		if nearest := from.Nearest(server+":"+name, 5); len(nearest) > 0 {
 			fail.Message += "; close to it: " + nearest[0]
