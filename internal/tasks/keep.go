@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
@@ -71,7 +72,7 @@ func (t *task) record() record {
 func (k record) task(rev uint64) *task {
 	return &task{
 		handle: k.Handle, owner: owner{k.Principal, k.Profile}, upstream: k.Upstream, server: k.Server, inc: k.Inc, sole: k.Sole, id: k.ID, modern: k.Modern, agent: k.Agent,
-		entryID: k.Entry, created: k.Created, expires: k.Expires, call: saved{k.Args, k.Domains, k.Mode, k.Provenance, k.Mark}, rev: rev,
+		entryID: k.Entry, created: k.Created, expires: k.Expires, call: saved{k.Args, k.Domains, k.Mode, k.Provenance, k.Mark}, doc: document{rev: rev},
 		state: mcptask.State{ID: k.ID, Status: k.Status, Message: k.Message, Poll: k.Poll, Modern: k.Modern, Agent: k.Agent}, delivered: k.Delivered,
 	}
 }
@@ -107,25 +108,45 @@ func (r *Registry) save(t *task) error {
 	if !r.keeps(t) {
 		return nil
 	}
-	t.saves.Lock()
-	defer t.saves.Unlock()
-	if t.forgotten {
+	return t.doc.save(r.docs, t.handle, r.nodes != nil, func() (value []byte, left time.Duration, err error) {
+		value, err = json.Marshal(t.record())
+		return value, t.expires.Sub(r.now()), err
+	})
+}
+
+// forget removes a task that gave its place to another one, for good: a request that still follows it
+// does not save it again. A task that stays in the store because of an error ends there by itself.
+func (r *Registry) forget(t *task) {
+	if t != nil && r.keeps(t) {
+		t.doc.remove(r.docs, t.handle)
+	}
+}
+
+// document is the document of a task in the store. It is safe for concurrent use.
+type document struct {
+	mu   sync.Mutex // held while the task is saved; guards below
+	rev  uint64     // 0 before the first writing
+	gone bool       // it was removed, and is not written again
+}
+
+// save writes the value that make returns, with the time that is left of it. shared says that other nodes write the
+// document as well.
+func (d *document) save(docs store.Docs, handle string, shared bool, make func() (value []byte, left time.Duration, err error)) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.gone {
 		return nil
 	}
-	value, err := json.Marshal(t.record())
-	if err != nil {
+	value, left, err := make()
+	if err != nil || left <= 0 {
 		return err
-	}
-	left := t.expires.Sub(r.now())
-	if left <= 0 {
-		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), keepTime)
 	defer cancel()
 	for range 3 {
 		var rev uint64
-		if rev, err = r.docs.Set(ctx, keyPrefix+t.handle, value, t.rev, left); err == nil {
-			t.rev = rev
+		if rev, err = docs.Set(ctx, keyPrefix+handle, value, d.rev, left); err == nil {
+			d.rev = rev
 			return nil
 		}
 		if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrConflict) {
@@ -133,33 +154,29 @@ func (r *Registry) save(t *task) error {
 		}
 		// The write may have been made. Nodes of a cluster write the same of the task, except for its state,
 		// which the server knows better.
-		doc, failed := r.docs.Get(ctx, keyPrefix+t.handle)
+		doc, failed := docs.Get(ctx, keyPrefix+handle)
 		if failed != nil {
 			continue
 		}
-		if r.nodes != nil && t.rev != 0 && doc.Rev == 0 {
-			t.forgotten = true // by another node, for good
+		if shared && d.rev != 0 && doc.Rev == 0 {
+			d.gone = true // by another node
 			return nil
 		}
-		if t.rev = doc.Rev; doc.Rev != 0 && bytes.Equal(doc.Value, value) {
+		if d.rev = doc.Rev; doc.Rev != 0 && bytes.Equal(doc.Value, value) {
 			return nil
 		}
 	}
 	return err
 }
 
-// forget removes a task that gave its place to another one, for good: a request that still follows it
-// does not save it again. A task that stays in the store because of an error ends there by itself.
-func (r *Registry) forget(t *task) {
-	if t == nil || !r.keeps(t) {
-		return
-	}
-	t.saves.Lock()
-	defer t.saves.Unlock()
-	t.forgotten = true
+// remove removes the document, for good.
+func (d *document) remove(docs store.Docs, handle string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.gone = true
 	ctx, cancel := context.WithTimeout(context.Background(), keepTime)
 	defer cancel()
-	_ = r.docs.Delete(ctx, keyPrefix+t.handle, t.rev)
+	_ = docs.Delete(ctx, keyPrefix+handle, d.rev)
 }
 
 // keep saves a task whose handle an agent is about to get. If that fails, the task has no handle.

@@ -86,9 +86,7 @@ type task struct {
 
 	replaced atomic.Bool // the server has given its id to a task of another owner
 
-	saves     sync.Mutex // held while the task is saved; lock before mu
-	rev       uint64     // of its document; guarded by saves
-	forgotten bool       // its document was removed; guarded by saves
+	doc document // its lock is taken before mu
 
 	mu        sync.Mutex // guards below
 	state     mcptask.State
