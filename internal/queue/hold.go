@@ -144,7 +144,7 @@ func (r *run) tell(rec *record) (changed bool) {
 	if seq <= rec.LogSeq {
 		return false
 	}
-	rec.LogTail, rec.LogSeq, rec.LogCut, rec.Updated = text, seq, cut, last
+	rec.logEnd, rec.Updated = logEnd{text, seq, cut}, last
 	return true
 }
 
@@ -154,7 +154,7 @@ func (r *record) again() bool {
 		return false
 	}
 	r.State, r.Started, r.Updated = Pending, time.Time{}, time.Now()
-	r.LogTail, r.LogSeq, r.LogCut = "", 0, false
+	r.logEnd = logEnd{}
 	return true
 }
 

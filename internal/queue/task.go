@@ -135,12 +135,17 @@ type record struct {
 	Result   json.RawMessage `json:"result,omitempty"`
 	Error    string          `json:"error,omitempty"`
 	Reason   Reason          `json:"reason,omitempty"`
-	LogTail  string          `json:"logTail,omitempty"`
-	LogSeq   int64           `json:"logSeq,omitempty"`
-	LogCut   bool            `json:"logCut,omitempty"`
+	logEnd
 	// Idempotent is copied from the Spec; Starts counts the executions.
 	Idempotent bool `json:"idempotent,omitempty"`
 	Starts     int  `json:"starts,omitempty"`
+}
+
+// logEnd is the end of the log of a task.
+type logEnd struct {
+	LogTail string `json:"logTail,omitempty"`
+	LogSeq  int64  `json:"logSeq,omitempty"` // writes so far
+	LogCut  bool   `json:"logCut,omitempty"` // LogTail is not the whole log
 }
 
 // task returns the record without the members that only the queue needs.
