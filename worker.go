@@ -1,7 +1,7 @@
 package weir
 
 import (
-	"github.com/weir-mcp/weir/internal/host/confine"
+	"github.com/weir-mcp/weir/internal/host/sandbox"
 	"github.com/weir-mcp/weir/internal/program"
 )
 
@@ -10,6 +10,6 @@ import (
 // and for each such server: in such a process RunWorker does not return. In all others it returns at
 // once. Without it programs are off, and servers with a sandbox do not start; the log says so.
 func RunWorker() {
-	confine.Run()
+	sandbox.Run()
 	program.RunWorker()
 }

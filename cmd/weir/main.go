@@ -7,13 +7,13 @@ import (
 	"os"
 
 	"github.com/weir-mcp/weir/internal/cli"
-	"github.com/weir-mcp/weir/internal/host/confine"
+	"github.com/weir-mcp/weir/internal/host/sandbox"
 	"github.com/weir-mcp/weir/internal/program"
 	"github.com/weir-mcp/weir/internal/version"
 )
 
 func main() {
-	confine.Run()
+	sandbox.Run()
 	program.RunWorker()
 	os.Exit(cli.Main(version.Linked))
 }

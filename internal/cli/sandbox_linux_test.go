@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -52,5 +54,29 @@ func TestSandboxLearn(t *testing.T) {
 	h.weir(t, "undo", "--yes").want(t, exitOK)
 	if read() != mine {
 		t.Errorf("after undo:\n%s\nwant\n%s", read(), mine)
+	}
+}
+
+// TestConfinedEarly: the process of a server has its walls before the packages of the gateway are initialised.
+func TestConfinedEarly(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := confine.Walls{Name: "srv", Boxed: true, Read: []string{"/"}}
+	c := exec.Command(self, w.Arguments("/bin/echo", "started")...)
+	c.Env = []string{"GODEBUG=inittrace=1"}
+	out, err := c.CombinedOutput()
+	if err != nil || !strings.HasSuffix(string(out), "started\n") {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, one := range []string{"net", "net/http", "github.com/santhosh-tekuri/jsonschema/v6", "google.golang.org/protobuf/reflect/protodesc"} {
+		if strings.Contains(string(out), "init "+one+" ") {
+			t.Errorf("%s is initialised first", one)
+		}
+	}
+	if strings.Count(string(out), "\ninit ") < 10 {
+		t.Errorf("no trace: %s", out)
 	}
 }

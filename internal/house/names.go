@@ -29,7 +29,7 @@ var shown = map[use]string{
 // foundations are the internal packages that public packages may import, with what those import
 // themselves. A program of others gets them in addition to the public package.
 var foundations = map[string][]string{
-	".":                 {"internal/gateway", "internal/audit/trail", "internal/observe", "internal/web", "internal/config", "internal/host/confine", "internal/host/secret", "internal/net/httpserver", "internal/part", "internal/program", "internal/setup/machine", "internal/store/nodestore", "internal/upstream/lineage"},
+	".":                 {"internal/gateway", "internal/audit/trail", "internal/observe", "internal/web", "internal/config", "internal/host/sandbox", "internal/host/secret", "internal/net/httpserver", "internal/part", "internal/program", "internal/setup/machine", "internal/store/nodestore", "internal/upstream/lineage"},
 	"mcp":               {"internal/identity", "internal/limit/memory", "internal/json/rawjson"},
 	"mcp/jsonrpc":       {"internal/json/rawjson"},
 	"mcp/sse":           {"internal/net/guard", "internal/identity", "internal/limit/inflight", "internal/limit/memory", "internal/json/rawjson"},

@@ -1,17 +1,10 @@
 package confine
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
-	"os/exec"
-	"os/signal"
 	"runtime"
-	"sync"
 	"syscall"
 
 	"github.com/landlock-lsm/go-landlock/landlock"
@@ -34,39 +27,13 @@ const (
 	withScopes = 6 // signals and abstract sockets of others
 )
 
-// become builds the walls and becomes the program. It returns only if that fails, or if it carries connections of the
-// program, with the exit code.
-func become(walls string, command []string) int {
+// become builds the walls and becomes the program. It returns only if that fails, with the exit code.
+func become(w Walls, command []string) int {
 	runtime.LockOSThread() // a thread gives up its own rights, and not the rights of others
-	var w Walls
-	if err := json.Unmarshal([]byte(walls), &w); err != nil {
-		fmt.Fprintln(os.Stderr, "weir confine: the first argument has no walls; weir writes it")
-		return 126
-	}
-	fail := func(err error) int {
-		fmt.Fprintf(os.Stderr, "weir: the server %q is not started: %v\n", w.Name, err)
-		return 126
-	}
-	path, err := exec.LookPath(command[0])
-	if err != nil {
-		return fail(err)
-	}
-	if w.Watch != "" {
-		if err := watched(w.Watch); err != nil {
-			return fail(err)
-		}
-		return fail(syscall.Exec(path, command, syscall.Environ()))
-	}
-	if w.Carry != "" {
-		return carry(w, path, command)
-	}
 	if err := build(w); err != nil {
-		return fail(err)
+		return w.Refuse(err)
 	}
-	if err := syscall.Exec(path, command, syscall.Environ()); err != nil {
-		return fail(fmt.Errorf("its program %s cannot be executed in its sandbox: %w; add what it needs to sandbox.read", path, err))
-	}
-	return 0
+	return w.Refuse(fmt.Errorf("its program %s cannot be executed in its sandbox: %w; add what it needs to sandbox.read", command[0], syscall.Exec(command[0], command, syscall.Environ())))
 }
 
 // build builds the walls around this process, for good.
@@ -171,78 +138,4 @@ func restrict(w Walls, abi int) error {
 		ports = append(ports, landlock.ConnectTCP(uint16(w.Port)))
 	}
 	return all.RestrictNet(ports...)
-}
-
-// carry starts the program as a child in its walls, and carries its connections to Walls.Port to the socket Walls.Carry.
-// It returns with the exit code of the program.
-func carry(w Walls, path string, command []string) int {
-	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", w.Port))
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "weir: the server %q is not started: %v\n", w.Name, err)
-		return 126
-	}
-	inner := w
-	inner.Carry = ""
-	self, err := os.Executable()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "weir: the server %q is not started: %v\n", w.Name, err)
-		return 126
-	}
-	c := exec.Command(self, inner.Arguments(path, command[1:]...)...)
-	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
-	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := c.Start(); err != nil {
-		fmt.Fprintf(os.Stderr, "weir: the server %q is not started: %v\n", w.Name, err)
-		return 126
-	}
-	_ = os.Stdin.Close() // the child has it
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	go func() {
-		for s := range signals {
-			_ = c.Process.Signal(s)
-		}
-	}()
-	go accept(l, w.Carry)
-	err = c.Wait()
-	var ended *exec.ExitError
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &ended) && ended.ExitCode() >= 0:
-		return ended.ExitCode()
-	}
-	return 128 + int(syscall.SIGKILL)
-}
-
-// maxCarried bounds the connections that are carried at once.
-const maxCarried = 512
-
-func accept(l net.Listener, to string) {
-	slots := make(chan struct{}, maxCarried)
-	for {
-		from, err := l.Accept()
-		if err != nil {
-			return // the process ends
-		}
-		slots <- struct{}{}
-		go func() {
-			defer func() { <-slots }()
-			defer from.Close()
-			out, err := (&net.Dialer{}).DialContext(context.Background(), "unix", to)
-			if err != nil {
-				return
-			}
-			defer out.Close()
-			join(from.(*net.TCPConn), out.(*net.UnixConn))
-		}()
-	}
-}
-
-// join copies both ways until both have ended.
-func join(a *net.TCPConn, b *net.UnixConn) {
-	var both sync.WaitGroup
-	both.Go(func() { _, _ = io.Copy(b, a); _ = b.CloseWrite() })
-	both.Go(func() { _, _ = io.Copy(a, b); _ = a.CloseWrite() })
-	both.Wait()
 }

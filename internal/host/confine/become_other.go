@@ -4,26 +4,12 @@ package confine
 
 import (
 	"errors"
-	"fmt"
-	"os"
 	"runtime"
 )
 
-func become(string, []string) int {
-	fmt.Fprintf(os.Stderr, "weir confine: there is none on %s\n", runtime.GOOS)
-	return 126
+func become(w Walls, _ []string) int {
+	return w.Refuse(errors.New("there is no sandbox on " + runtime.GOOS))
 }
 
 // Landlock returns 0: there is none on this system.
 func Landlock() int { return 0 }
-
-// Watcher is for Linux.
-type Watcher struct{}
-
-// Watch returns an error: system calls cannot be watched on this system.
-func Watch(string, func(Touch)) (*Watcher, error) {
-	return nil, errors.New("system calls are watched on Linux only")
-}
-
-// Close does nothing.
-func (*Watcher) Close() {}

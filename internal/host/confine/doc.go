@@ -5,11 +5,10 @@
 //	      │  Landlock: files, TCP ports, signals and abstract sockets of others
 //	      │  system calls: no ptrace, no keyrings, no mounts, no sockets of the file system
 //	      ▼
-//	   PROGRAM, in the same process; or, if it reaches hosts through a socket, as a child of a process that carries its
-//	   connections there
+//	   PROGRAM, in the same process
 //
-// To learn what a program needs, WALLS names the socket of a Watcher instead: the program runs without walls, and the kernel
-// tells the Watcher each file and each address that it asks for.
+// It does so before most packages of the executable are initialised, which takes longer than the walls. Go initialises a
+// package as soon as its imports are ready: so this one imports neither net nor os/exec.
 //
-// Package sandbox decides what a server needs, and starts this process.
+// Package sandbox decides what a server needs, starts this process, and is the processes that carry and watch.
 package confine

@@ -42,7 +42,7 @@ const (
 // and with w.Offline sockets of other protocols than TCP, such as UDP and MPTCP, which Landlock does not bound. Pairs of
 // sockets stay.
 func filter(w Walls) error {
-	arch, err := architecture()
+	arch, err := Architecture()
 	if err != nil {
 		return err
 	}
@@ -99,8 +99,8 @@ func filter(w Walls) error {
 	return nil
 }
 
-// architecture returns the kernel's number of this architecture.
-func architecture() (uint32, error) {
+// Architecture returns the number that the kernel's filters of system calls have for this architecture.
+func Architecture() (uint32, error) {
 	switch runtime.GOARCH {
 	case "amd64":
 		return unix.AUDIT_ARCH_X86_64, nil

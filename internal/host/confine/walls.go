@@ -2,9 +2,8 @@ package confine
 
 import (
 	"encoding/json"
-	"errors"
+	"fmt"
 	"os"
-	"sync/atomic"
 )
 
 // Walls is what is left to a program.
@@ -18,7 +17,7 @@ type Walls struct {
 	// Offline takes the network away, except for TCP connections to Port on this machine, if it is not 0.
 	Offline bool `json:"offline,omitempty"`
 	Port    int  `json:"port,omitempty"`
-	// Carry is a socket of the file system to which the process carries the connections that the program makes to Port.
+	// Carry is a socket of the file system to which a process between carries the connections that the program makes to Port.
 	Carry string `json:"carry,omitempty"`
 	// Watch is the socket of a Watcher. Then there are no walls: the watcher is told what the program touches.
 	Watch string `json:"watch,omitempty"`
@@ -37,29 +36,30 @@ type Walls struct {
 // argument is the argument with which an executable starts as the process of this package.
 const argument = "confine"
 
-// errNotSelf is the error of an executable that cannot start itself.
-var errNotSelf = errors.New("this executable cannot confine servers: call weir.RunWorker at the top of its main")
-
-var ready atomic.Bool
-
-// Run is a first call of main in an executable that confines servers. In a process that is started for it Run does not
-// return. In all others it returns at once.
-func Run() {
-	if len(os.Args) > 4 && os.Args[1] == argument && os.Args[3] == "--" {
-		os.Exit(become(os.Args[2], os.Args[4:]))
+// init becomes the program if the process is started for it, before the packages of the gateway are initialised: that takes
+// longer than the walls. Package version says how.
+func init() {
+	if w, command, ok := Asked(); ok && w.Carry == "" && w.Watch == "" {
+		os.Exit(become(w, command))
 	}
-	ready.Store(true)
 }
 
-// Self returns the path of this executable. The error says that its main does not call Run.
-func Self() (string, error) {
-	if !ready.Load() {
-		return "", errNotSelf
+// Asked returns what the arguments of this process ask, if it is started with Walls.Arguments. Processes with Carry and Watch
+// are of the caller.
+func Asked() (w Walls, command []string, ok bool) {
+	if len(os.Args) < 5 || os.Args[1] != argument || os.Args[3] != "--" || json.Unmarshal([]byte(os.Args[2]), &w) != nil {
+		return Walls{}, nil, false
 	}
-	return os.Executable()
+	return w, os.Args[4:], true
 }
 
-// Arguments returns the arguments with which the executable becomes a program with its arguments.
+// Refuse says on standard error why the program is not started, and returns the exit code for it.
+func (w Walls) Refuse(err error) int {
+	fmt.Fprintf(os.Stderr, "weir: the server %q is not started: %v\n", w.Name, err)
+	return 126
+}
+
+// Arguments returns the arguments with which the executable becomes a program, whose path is absolute, with its arguments.
 func (w Walls) Arguments(program string, args ...string) []string {
 	raw, err := json.Marshal(w)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // Lesson collects what the program of a server touches while it runs without walls. It is safe for concurrent use.
 type Lesson struct {
 	mu      sync.Mutex // guards below
-	files   map[string]confine.Use
+	files   map[string]use
 	hosts   map[string]bool
 	direct  map[string]bool // addresses past the proxy
 	granted folders
@@ -70,15 +70,14 @@ func (m *Machine) Learn(p Program, lesson *Lesson) (*Confined, error) {
 	c.end = append(c.end, proxy.close)
 	lesson.begin(p, f)
 	c.Env = set(homeOf(c.Program, f), proxy.environment(proxy.port())...)
-	self, err := confine.Self()
+	executable, err := self()
 	if err == nil {
 		socket := filepath.Join(dir, "watch")
-		var watcher *confine.Watcher
-		if watcher, err = confine.Watch(socket, func(t confine.Touch) { lesson.touched(t, proxy.port()) }); err == nil {
-			c.end = append(c.end, watcher.Close)
-			w := confine.Walls{Name: p.Name, Watch: socket}
-			c.Args = w.Arguments(c.Path, c.Args...)
-			c.Path = self
+		var watching *watcher
+		if watching, err = watch(socket, func(t touch) { lesson.touched(t, proxy.port()) }); err == nil {
+			c.end = append(c.end, watching.close)
+			c.Args = confine.Walls{Name: p.Name, Watch: socket}.Arguments(c.Path, c.Args...)
+			c.Path = executable
 		}
 	}
 	lesson.seeing(err)
@@ -90,7 +89,7 @@ func (l *Lesson) begin(p Program, f folders) {
 	defer l.mu.Unlock()
 	l.program, l.granted = p, f
 	if l.files == nil {
-		l.files, l.hosts, l.direct = map[string]confine.Use{}, map[string]bool{}, map[string]bool{}
+		l.files, l.hosts, l.direct = map[string]use{}, map[string]bool{}, map[string]bool{}
 	}
 }
 
@@ -112,21 +111,21 @@ func (l *Lesson) reached(host, port string) {
 	}
 }
 
-func (l *Lesson) touched(t confine.Touch, proxy int) {
+func (l *Lesson) touched(t touch, proxy int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case t.Path != "":
+	case t.path != "":
 		l.full = l.full || len(l.files) == maxTouched
-		if len(l.files) < maxTouched || l.files[t.Path] != confine.Nothing {
-			l.files[t.Path] = max(l.files[t.Path], t.Use)
+		if len(l.files) < maxTouched || l.files[t.path] != nothing {
+			l.files[t.path] = max(l.files[t.path], t.use)
 		}
-	case int(t.Address.Port()) == proxy && t.Address.Addr().IsLoopback():
-	case t.Address.Port() == 53 || t.Address.Port() == 0: // names, which the proxy looks up; a port 0 only asks for a route
+	case int(t.address.Port()) == proxy && t.address.Addr().IsLoopback():
+	case t.address.Port() == 53 || t.address.Port() == 0: // names, which the proxy looks up; a port 0 only asks for a route
 	default:
 		l.full = l.full || len(l.direct) == maxTouched
 		if len(l.direct) < maxTouched {
-			l.direct[t.Address.String()] = true
+			l.direct[t.address.String()] = true
 		}
 	}
 }
@@ -164,9 +163,9 @@ func (l *Lesson) Proposal() Proposal {
 }
 
 // judge adds a file to a Proposal, if the program needs it and has it not.
-func (l *Lesson) judge(p *Proposal, f folders, w confine.Walls, path string, use confine.Use) {
+func (l *Lesson) judge(p *Proposal, f folders, w confine.Walls, path string, how use) {
 	if rest, own := strings.CutPrefix(path, f.state+"/"); own {
-		if _, err := os.Stat(filepath.Join(f.home, rest)); err == nil && f.home != "" && use == confine.Read && !isDir(filepath.Join(f.home, rest)) {
+		if _, err := os.Stat(filepath.Join(f.home, rest)); err == nil && f.home != "" && how == reads && !isDir(filepath.Join(f.home, rest)) {
 			p.Missed = append(p.Missed, filepath.Join(f.home, rest))
 		}
 		return
@@ -176,7 +175,7 @@ func (l *Lesson) judge(p *Proposal, f folders, w confine.Walls, path string, use
 			return
 		}
 	}
-	if use == confine.Create {
+	if how == creates {
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && within(path, w.Write) {
 			return
 		}
@@ -191,7 +190,7 @@ func (l *Lesson) judge(p *Proposal, f folders, w confine.Walls, path string, use
 		return
 	}
 	have := w.Write
-	if use == confine.Read {
+	if how == reads {
 		have = append(slices.Clone(w.Read), w.Write...)
 	}
 	if within(path, have) { // a link that the program sees may lead to a file that it does not
@@ -201,11 +200,11 @@ func (l *Lesson) judge(p *Proposal, f folders, w confine.Walls, path string, use
 		return
 	}
 	switch {
-	case use == confine.Connect, info.Mode()&os.ModeSocket != 0, f.keeps(path), f.keeps(real), info.IsDir() && !f.grantable(path):
+	case how == connects, info.Mode()&os.ModeSocket != 0, f.keeps(path), f.keeps(real), info.IsDir() && !f.grantable(path):
 		p.Withheld = append(p.Withheld, path)
-	case use == confine.Read && !readable(path):
+	case how == reads && !readable(path):
 		// The user may not read it either.
-	case use == confine.Read:
+	case how == reads:
 		p.Read = append(p.Read, path)
 	default:
 		p.Write = append(p.Write, path)

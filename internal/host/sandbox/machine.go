@@ -266,7 +266,8 @@ func fileName(server string) string {
 func (f folders) walls(p Program, s Spec) confine.Walls {
 	read, write := f.needs(p)
 	more, changed := f.volumes(s)
-	w := confine.Walls{Name: p.Name, Read: unique(append(read, more...)), Write: unique(append(write, changed...)), Offline: s.Offline(), Memory: s.Memory, CPUs: s.CPUs, Need: s.Require, Processes: processes()}
+	write = outermost(append(write, changed...), nil)
+	w := confine.Walls{Name: p.Name, Read: outermost(append(read, more...), write), Write: write, Offline: s.Offline(), Memory: s.Memory, CPUs: s.CPUs, Need: s.Require, Processes: processes()}
 	return w
 }
 
@@ -278,15 +279,23 @@ func (f folders) volumes(s Spec) (read, write []string) {
 	for _, path := range s.Write {
 		write = append(write, f.expand(path))
 	}
-	return unique(read), unique(append(write, f.state))
+	return outermost(read, nil), outermost(append(write, f.state), nil)
 }
 
-func unique(paths []string) []string {
+// outermost returns the paths that are not within another one of them or of others, in their order: each costs a start a
+// mount or a rule of the kernel.
+func outermost(paths, others []string) (all []string) {
 	for i, path := range paths {
 		paths[i] = filepath.Clean(path)
 	}
 	slices.Sort(paths)
-	return slices.Compact(paths)
+	for _, path := range slices.Compact(paths) {
+		within := func(dir string) bool { return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/") }
+		if !slices.ContainsFunc(all, within) && !slices.ContainsFunc(others, within) {
+			all = append(all, path)
+		}
+	}
+	return all
 }
 
 // maxProcesses is how many processes and threads a server may add to the ones of its user.
@@ -323,7 +332,7 @@ func (m *Machine) Confine(p Program, s Spec) (*Confined, error) {
 
 // confined fills in how a program is started.
 func (m *Machine) confined(c *Confined, f folders, s Spec, w confine.Walls) error {
-	self, err := confine.Self()
+	executable, err := self()
 	needsSelf := c.Way != Container || s.Hosts() != nil
 	if err != nil && needsSelf {
 		return err
@@ -352,18 +361,18 @@ func (m *Machine) confined(c *Confined, f folders, s Spec, w confine.Walls) erro
 		if err != nil {
 			return err
 		}
-		return contain(c, engine, self, f, s, w)
+		return contain(c, engine, executable, f, s, w)
 	case Bubblewrap:
 		bwrap, err := m.bwrap()
 		if err != nil {
 			return err
 		}
 		w.Boxed = true
-		c.Args = boxed(c, self, f, w)
+		c.Args = boxed(c, executable, f, w)
 		c.Path = bwrap
 	default:
 		c.Args = w.Arguments(c.Path, c.Args...)
-		c.Path = self
+		c.Path = executable
 	}
 	return nil
 }
@@ -465,6 +474,10 @@ func boxed(c *Confined, self string, f folders, w confine.Walls) []string {
 	type mount struct{ flag, path string }
 	var mounts []mount
 	for _, path := range w.Read {
+		if to, err := os.Readlink(path); err == nil && filepath.Dir(path) == "/" && strings.HasPrefix(strings.TrimPrefix(to, "/"), "usr/") { // such as /bin
+			args = append(args, "--symlink", to, path)
+			continue
+		}
 		mounts = append(mounts, mount{"--ro-bind-try", path})
 	}
 	for _, path := range w.Write {

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/host/confine"
+	"github.com/weir-mcp/weir/internal/host/sandbox"
 )
 
 const nobody = 65534
@@ -26,9 +26,12 @@ const (
 
 // TestMain runs the tests as a user, not as root: for root some walls are no walls, and servers are not run by root.
 func TestMain(m *testing.M) {
-	confine.Run()
+	sandbox.Run()
 	if len(os.Args) > 2 && os.Args[1] == "try" {
 		syscall.Exit(try(os.Args[2])) // os.Exit sleeps for a second with the race detector
+	}
+	if len(os.Args) == 3 && os.Args[1] == "dial" {
+		os.Exit(dial(os.Args[2]))
 	}
 	if os.Getuid() == 0 {
 		os.Exit(asUser() + asRoot(m))

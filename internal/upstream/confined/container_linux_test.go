@@ -14,14 +14,14 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/config/mcpserver"
-	"github.com/weir-mcp/weir/internal/host/confine"
+	"github.com/weir-mcp/weir/internal/host/sandbox"
 	"github.com/weir-mcp/weir/internal/testkit/podmantest"
 	"github.com/weir-mcp/weir/internal/upstream/confined"
 	"github.com/weir-mcp/weir/mcp/stdio"
 )
 
 func TestMain(m *testing.M) {
-	confine.Run()
+	sandbox.Run()
 	if len(os.Args) > 1 && os.Args[1] == "inside" {
 		inside(os.Args[2:])
 		return

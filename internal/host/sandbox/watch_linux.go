@@ -1,4 +1,4 @@
-package confine
+package sandbox
 
 import (
 	"encoding/binary"
@@ -15,42 +15,44 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weir-mcp/weir/internal/host/confine"
 )
 
 // watchedCall is a system call that names a file. Its arguments are counted from 0.
 type watchedCall struct {
 	number    uint32
 	dir, path int // dir is -1 for the working directory
-	how       func(n *notice) (use Use)
+	how       func(n *notice) use
 }
 
-func always(use Use) func(*notice) Use { return func(*notice) Use { return use } }
+func always(u use) func(*notice) use { return func(*notice) use { return u } }
 
 // opened returns the use that the flags in an argument ask for.
-func opened(argument int) func(*notice) Use {
-	return func(n *notice) Use { return useOf(n.Args[argument]) }
+func opened(argument int) func(*notice) use {
+	return func(n *notice) use { return useOf(n.Args[argument]) }
 }
 
-func useOf(flags uint64) Use {
+func useOf(flags uint64) use {
 	switch {
 	case flags&unix.O_PATH != 0:
-		return Nothing
+		return nothing
 	case flags&unix.O_CREAT != 0:
 		return writeOrCreate
 	case flags&(unix.O_WRONLY|unix.O_RDWR|unix.O_TRUNC) != 0:
-		return Write
+		return writes
 	}
-	return Read
+	return reads
 }
 
-// writeOrCreate is Write if the file is there before the call, and else Create.
-const writeOrCreate Use = -1
+// writeOrCreate is writes if the file is there before the call, and else creates.
+const writeOrCreate use = -1
 
 // openedHow is opened for openat2, whose flags are in memory.
-func openedHow(n *notice) Use {
+func openedHow(n *notice) use {
 	raw := n.memory(n.Args[2], 8)
 	if len(raw) < 8 {
-		return Read
+		return reads
 	}
 	return useOf(binary.NativeEndian.Uint64(raw))
 }
@@ -58,27 +60,28 @@ func openedHow(n *notice) Use {
 // watchedCalls returns the calls that are watched, except connect.
 func watchedCalls() []watchedCall {
 	calls := []watchedCall{
-		{unix.SYS_OPENAT, 0, 1, opened(2)}, {unix.SYS_OPENAT2, 0, 1, openedHow}, {unix.SYS_EXECVE, -1, 0, always(Read)}, {unix.SYS_EXECVEAT, 0, 1, always(Read)},
-		{unix.SYS_MKDIRAT, 0, 1, always(Create)}, {unix.SYS_UNLINKAT, 0, 1, always(Create)}, {unix.SYS_SYMLINKAT, 1, 2, always(Create)}, {unix.SYS_LINKAT, 2, 3, always(Create)},
-		{unix.SYS_RENAMEAT2, 0, 1, always(Create)}, {unix.SYS_RENAMEAT2, 2, 3, always(Create)}, {unix.SYS_TRUNCATE, -1, 0, always(Write)},
+		{unix.SYS_OPENAT, 0, 1, opened(2)}, {unix.SYS_OPENAT2, 0, 1, openedHow}, {unix.SYS_EXECVE, -1, 0, always(reads)}, {unix.SYS_EXECVEAT, 0, 1, always(reads)},
+		{unix.SYS_MKDIRAT, 0, 1, always(creates)}, {unix.SYS_UNLINKAT, 0, 1, always(creates)}, {unix.SYS_SYMLINKAT, 1, 2, always(creates)}, {unix.SYS_LINKAT, 2, 3, always(creates)},
+		{unix.SYS_RENAMEAT2, 0, 1, always(creates)}, {unix.SYS_RENAMEAT2, 2, 3, always(creates)}, {unix.SYS_TRUNCATE, -1, 0, always(writes)},
 	}
 	switch runtime.GOARCH { // the calls of a system library that have no name on the other one
 	case "amd64":
 		calls = append(calls, []watchedCall{
-			{2, -1, 0, opened(1)}, {85, -1, 0, always(Create)}, {83, -1, 0, always(Create)}, {87, -1, 0, always(Create)}, {84, -1, 0, always(Create)}, // open, creat, mkdir, unlink, rmdir
-			{82, -1, 0, always(Create)}, {82, -1, 1, always(Create)}, {264, 0, 1, always(Create)}, {264, 2, 3, always(Create)}, // rename, renameat
-			{88, -1, 1, always(Create)}, {86, -1, 1, always(Create)}, // symlink, link
+			{2, -1, 0, opened(1)}, {85, -1, 0, always(creates)}, {83, -1, 0, always(creates)}, {87, -1, 0, always(creates)}, {84, -1, 0, always(creates)}, // open, creat, mkdir, unlink, rmdir
+			{82, -1, 0, always(creates)}, {82, -1, 1, always(creates)}, {264, 0, 1, always(creates)}, {264, 2, 3, always(creates)}, // rename, renameat
+			{88, -1, 1, always(creates)}, {86, -1, 1, always(creates)}, // symlink, link
 		}...)
 	case "arm64":
-		calls = append(calls, watchedCall{38, 0, 1, always(Create)}, watchedCall{38, 2, 3, always(Create)}) // renameat
+		calls = append(calls, watchedCall{38, 0, 1, always(creates)}, watchedCall{38, 2, 3, always(creates)}) // renameat
 	}
 	return calls
 }
 
-// watched has the kernel tell a watcher at a socket each call of this thread, and of the program that it becomes, that names
-// a file or an address. The calls go on as if there was none.
-func watched(socket string) error {
-	arch, err := architecture()
+// watched becomes a program, and has the kernel tell a watcher at a socket each call of it that names a file or an address.
+// The calls go on as if there was none. watched returns only if it fails.
+func watched(socket, path string, command []string) error {
+	runtime.LockOSThread() // the filter is of one thread, which becomes the program
+	arch, err := confine.Architecture()
 	if err != nil {
 		return err
 	}
@@ -93,6 +96,7 @@ func watched(socket string) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("no_new_privs: %w", err)
 	}
+	const numberAt, archAt = 0, 4 // in struct seccomp_data
 	load := func(at uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}
 	}
@@ -116,8 +120,12 @@ func watched(socket string) error {
 	if errno != 0 {
 		return fmt.Errorf("the kernel tells of no system calls: %w", errno)
 	}
-	defer unix.Close(int(listener))
-	return unix.Sendmsg(to, []byte{0}, unix.UnixRights(int(listener)), nil, 0)
+	err = unix.Sendmsg(to, []byte{0}, unix.UnixRights(int(listener)), nil, 0)
+	_ = unix.Close(int(listener))
+	if err != nil {
+		return err
+	}
+	return unix.Exec(path, command, unix.Environ())
 }
 
 // notice is the kernel's struct seccomp_notif.
@@ -139,23 +147,23 @@ type goOn struct {
 	Flags uint32
 }
 
-// Watcher receives the calls of programs that are started with Walls.Watch.
-type Watcher struct {
+// A watcher receives the calls of programs that are started with Walls.Watch.
+type watcher struct {
 	listener *net.UnixListener
-	touched  func(Touch)
+	touched  func(touch)
 	stop     *os.File // closed, it ends the watching
 	stopped  *os.File
 	tasks    sync.WaitGroup
 }
 
-// Watch listens at a socket, whose path is for Walls.Watch. touched is called by one goroutine for each program. The caller
-// closes the Watcher after the programs have ended: calls of a program without a watcher fail.
-func Watch(socket string, touched func(Touch)) (*Watcher, error) {
+// watch listens at a socket, whose path is for Walls.Watch. touched is called by one goroutine for each program. The caller
+// closes the watcher after the programs have ended: calls of a program without a watcher fail.
+func watch(socket string, touched func(touch)) (*watcher, error) {
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
 	if err != nil {
 		return nil, err
 	}
-	w := &Watcher{listener: l, touched: touched}
+	w := &watcher{listener: l, touched: touched}
 	if w.stopped, w.stop, err = os.Pipe(); err != nil {
 		l.Close()
 		return nil, err
@@ -172,8 +180,8 @@ func Watch(socket string, touched func(Touch)) (*Watcher, error) {
 	return w, nil
 }
 
-// Close ends the watching.
-func (w *Watcher) Close() {
+// close ends the watching.
+func (w *watcher) close() {
 	_ = w.listener.Close()
 	_ = w.stop.Close()
 	w.tasks.Wait()
@@ -181,7 +189,7 @@ func (w *Watcher) Close() {
 }
 
 // follow receives the calls of one program, until it has ended.
-func (w *Watcher) follow(conn *net.UnixConn) {
+func (w *watcher) follow(conn *net.UnixConn) {
 	defer conn.Close()
 	rights := make([]byte, unix.CmsgSpace(4))
 	_, n, _, _, err := conn.ReadMsgUnix(make([]byte, 1), rights)
@@ -216,12 +224,12 @@ func (w *Watcher) follow(conn *net.UnixConn) {
 }
 
 // tell passes on what a call names.
-func (n *notice) tell(calls []watchedCall, touched func(Touch)) {
+func (n *notice) tell(calls []watchedCall, touched func(touch)) {
 	if n.Number == unix.SYS_CONNECT {
 		if at := n.address(); at.IsValid() {
-			touched(Touch{Address: at})
+			touched(touch{address: at})
 		} else if path := n.socket(); path != "" {
-			touched(Touch{Path: path, Use: Connect})
+			touched(touch{path: path, use: connects})
 		}
 		return
 	}
@@ -233,14 +241,14 @@ func (n *notice) tell(calls []watchedCall, touched func(Touch)) {
 		if call.dir >= 0 {
 			dir = int(int32(n.Args[call.dir]))
 		}
-		use := call.how(n)
-		if path := n.file(dir, n.Args[call.path]); path != "" && use != Nothing {
-			if use == writeOrCreate {
-				if use = Create; exists(path) {
-					use = Write
+		how := call.how(n)
+		if path := n.file(dir, n.Args[call.path]); path != "" && how != nothing {
+			if how == writeOrCreate {
+				if how = creates; exists(path) {
+					how = writes
 				}
 			}
-			touched(Touch{Path: path, Use: use})
+			touched(touch{path: path, use: how})
 		}
 	}
 }
