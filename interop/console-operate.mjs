@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:f
 import { createServer } from 'node:http';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { everythingStdio, expect, expectEqual, scratch, startWeir } from './harness.mjs';
+import { everythingStdio, expect, expectEqual, node22, scratch, startWeir } from './harness.mjs';
 
 const hostile = '</pre></script><script>window.owned = 1</script><img src=x onerror="window.owned = 2"><b>bold</b> \u202egnirts';
 
@@ -17,6 +17,14 @@ async function fakeRegistry() {
   await new Promise((done) => server.listen(0, '127.0.0.1', done));
   return { url: `http://127.0.0.1:${server.address().port}`, close: () => { server.closeAllConnections(); server.close(); } };
 }
+
+// talkative asks for two pages by the proxy of its sandbox, and answers as an MCP server without tools.
+const talkative = `
+  for (const page of process.argv.slice(1)) require('http').get(page, (answer) => answer.resume()).on('error', () => {});
+  require('readline').createInterface({ input: process.stdin }).on('line', (line) => {
+    const { id, method, params } = JSON.parse(line);
+    if (id !== undefined) console.log(JSON.stringify({ jsonrpc: '2.0', id, result: method === 'initialize' ? { protocolVersion: params.protocolVersion, capabilities: { tools: {} }, serverInfo: { name: 'talkative', version: '1' } } : { tools: [] } }));
+  });`;
 
 // withOperations operates a gateway that begins without servers.
 export async function withOperations(report, browser, weir, { until, visit, watchPolicy, nothingHappened, violations, operate, title, press }) {
@@ -126,6 +134,28 @@ export async function withOperations(report, browser, weir, { until, visit, watc
     await shows('Taken back: everything is removed.');
     expectEqual(Object.keys(read().mcpServers), ['everything'], 'the servers');
   });
+  await report.check('operate: a server says what confines it, and which hosts it asked for', async () => {
+    const web = createServer((_, response) => response.end('ok'));
+    await new Promise((done) => web.listen(0, '127.0.0.1', done));
+    const host = `127.0.0.1:${web.address().port}`;
+    const other = read();
+    other.mcpServers.talkative = { command: node22(), args: ['-e', talkative, `http://${host}/`, 'http://refused.example/'], env: { NAMES: hostile }, sandbox: { net: [host], read: [`/srv/${hostile}`], memory: '8GB' } };
+    writeFileSync(config, JSON.stringify(other, null, 2));
+    await until(page, 'the hosts', async () => {
+      const { get } = await import('/console/static/api.js');
+      const { way, hosts } = await get('servers/talkative/sandbox').catch(() => ({ hosts: [] }));
+      return way === 'none' || hosts.length === 2;
+    });
+    await visit(page, '#/servers/talkative', 'the sandbox', () => [...document.querySelectorAll('#page .card')].find((one) => one.innerText.includes('It runs ')));
+    const text = await page.run(() => [...document.querySelectorAll('#page .card')].find((one) => one.innerText.includes('It runs ')).innerText);
+    if (text.includes('in a sandbox')) {
+      for (const part of [host, '● let through', '▲ refused', '8.0 GB', 'NAMES', '<script>window.owned = 1', 'sandbox/talkative', 'no: it starts']) expect(text.includes(part), `no ${part}`, text);
+    } else console.log(`this machine confines no programs: ${text}`);
+    expectEqual(await violations(page), [], 'a sandbox');
+    await nothingHappened(page, 'in a sandbox');
+    web.closeAllConnections();
+    web.close();
+  });
   await report.check('operate: a server that fails says who can mend it, and the doctor looks at all', async () => {
     await visit(page, '#/servers/+add', 'the form', () => document.getElementById('paste'));
     const variables = join(folder, 'broken.env');
@@ -185,7 +215,7 @@ export async function withOperations(report, browser, weir, { until, visit, watc
     for (const [scheme, width] of [['light', 1280], ['dark', 360]]) {
       await page.browser.send('Emulation.setDeviceMetricsOverride', { width, height: 800, deviceScaleFactor: 1, mobile: width < 500 }, page.session);
       await page.browser.send('Emulation.setEmulatedMedia', { features: [{ name: 'prefers-color-scheme', value: scheme }, { name: 'prefers-reduced-motion', value: 'reduce' }] }, page.session);
-      for (const [hash, name] of [['#/servers', 'Servers'], ['#/servers/everything', 'everything'], ['#/servers/+add', 'Add a server'], ['#/servers/everything/edit', 'Edit everything'], ['#/clients', 'Clients'], ['#/setup', 'Setup']]) {
+      for (const [hash, name] of [['#/servers', 'Servers'], ['#/servers/everything', 'everything'], ['#/servers/talkative', 'talkative'], ['#/servers/+add', 'Add a server'], ['#/servers/everything/edit', 'Edit everything'], ['#/clients', 'Clients'], ['#/setup', 'Setup']]) {
         await visit(page, hash, name, title, name);
         expectEqual(await violations(page), [], `${name}, ${scheme}`);
         const wide = await page.run(() => document.documentElement.scrollWidth - innerWidth);

@@ -1,6 +1,6 @@
 // The history of calls, and calls as they come.
 import { follow, get } from './api.js';
-import { card, clockText, code, countText, durationText, el, empty, fact, heading, numberText, svg, table } from './dom.js';
+import { button, card, clockText, code, countText, durationText, el, empty, fact, heading, numberText, soft, svg, table } from './dom.js';
 
 export const live = true; // the stream tells what is new
 
@@ -114,7 +114,7 @@ export function view(_data, frame) {
       el('input', { type: 'search', id: 'filter', placeholder: 'tool, such as files:read', 'aria-label': 'Only tools whose id begins so', autocomplete: 'off', value: filter.tool, change: (event) => change({ tool: event.target.value.trim() }) }),
       el('label', {}, el('input', { type: 'checkbox', id: 'errors', checked: Boolean(filter.errors), change: (event) => change({ errors: event.target.checked ? '1' : '' }) }), ' errors only'),
       el('label', {}, el('input', { type: 'checkbox', change: (event) => { held = event.target.checked; if (!held) say(state); } }), ' pause'),
-      filters.map(([name, text]) => el('button', { type: 'button', class: 'tag', title: 'Show all again', click: () => change({ [name]: '' }) }, `${text}: ${filter[name]} ✕`)),
+      filters.map(([name, text]) => button({ class: 'tag', title: 'Show all again', click: () => change({ [name]: '' }) }, `${text}: ${filter[name]} ✕`)),
       el('span', { class: 'soft', role: 'status' }, state === 'live' ? '● live' : state, lost ? `, ${countText(lost, 'call')} came faster than this page reads` : '')),
     calls.length === 0 ? empty(filters.length || filter.errors ? 'No call fits' : 'No calls yet', el('p', {}, filters.length || filter.errors ? el('a', { href: '#/calls' }, 'Show all calls') : ['Call a tool from a client, or ', el('a', { href: '#/catalog' }, 'try one here'), '.']))
       : [filter.session ? sessionOf() : '', table([['Time', 'time'], ['Tool', 'name'], ['Result'], ['Took', 'number'], ['Tokens', 'number'], ['Without weir', 'number'], ['Session'], ['Server', 'name'], ...(several ? [['Caller', 'name']] : []), ['Client', 'name']],
@@ -122,7 +122,7 @@ export function view(_data, frame) {
           el('a', { href: `#/calls/${e.id}` }, clockText(e.time)), el('span', { title: e.tool_id }, e.run && e.meta_tool !== 'tool_run' ? '↳ ' : '', shortID(e.tool_id) || e.meta_tool || e.method), ended(e), durationText(e.duration_ms),
           e.tokens_read === undefined ? '' : numberText(e.tokens_read), e.tokens_raw === undefined ? '' : numberText(e.tokens_raw),
           only('session', e.session, e.session?.slice(0, 6)), only('server', e.upstream), ...(several ? [only('principal', e.principal)] : []), e.client ?? ''] })), 'Calls')],
-    before ? el('p', {}, el('button', { type: 'button', click: () => frame.run(async () => {
+    before ? el('p', {}, button({ click: () => frame.run(async () => {
       const older = await get('calls', { ...filter, before, limit: 200 });
       calls.push(...older.calls);
       before = older.before;
@@ -132,7 +132,7 @@ export function view(_data, frame) {
 }
 
 // only is a value of a call: a click shows those that share it.
-const only = (name, value, text = value) => (!value ? '' : filter[name] === value ? text : el('button', { type: 'button', class: 'quiet', title: `Only calls of ${value}`, click: () => change({ [name]: value }) }, text));
+const only = (name, value, text = value) => (!value ? '' : filter[name] === value ? text : button({ class: 'quiet', title: `Only calls of ${value}`, click: () => change({ [name]: value }) }, text));
 
 const stepNames = [['check', 'Look-up and checks'], ['policy', 'Policy, quotas and approval'], ['prepare', 'Cache, tables and retries'], ['connect', 'Connection'], ['server', 'The server'], ['result', 'Result for the agent']];
 
@@ -149,7 +149,7 @@ function bar(e, longest) {
 function sessionOf(chosen) {
   const all = [...session].reverse(), longest = Math.max(...all.map((e) => e.duration_ms), 0.001);
   if (all.length === 0) return '';
-  return card(chosen ? 'Its session' : 'The session in order', el('p', { class: 'soft' }, `${countText(all.length, 'call')}${all.length >= inSession ? ', the newest' : ''}, ${countText(all.filter(failed).length, 'error')}${all[0].client ? `, by ${all[0].client}` : ''}. A bar is the time of a call, and its parts are the steps.`),
+  return card(chosen ? 'Its session' : 'The session in order', soft(`${countText(all.length, 'call')}${all.length >= inSession ? ', the newest' : ''}, ${countText(all.filter(failed).length, 'error')}${all[0].client ? `, by ${all[0].client}` : ''}. A bar is the time of a call, and its parts are the steps.`),
     el('ol', { class: 'timeline' }, all.map((e, i) => {
       const pause = i ? Date.parse(e.time) - e.duration_ms - Date.parse(all[i - 1].time) : 0;
       return el('li', { 'data-key': e.id, class: e.id === chosen?.id ? 'chosen' : undefined },
@@ -161,7 +161,7 @@ function sessionOf(chosen) {
 
 // steps shows where the time of a call went.
 function steps(e) {
-  if (!e.steps_ms) return card('Time', el('p', { class: 'soft' }, 'The steps of this call were not measured: it passed at the URL of a single server.'));
+  if (!e.steps_ms) return card('Time', soft('The steps of this call were not measured: it passed at the URL of a single server.'));
   const all = stepNames.map(([name, text]) => [text, e.steps_ms[name] ?? 0]), most = Math.max(...all.map(([, took]) => took), 0.001);
   return card('Time', el('dl', { class: 'why', id: 'steps' }, all.map(([text, took]) => el('div', {}, el('dt', {}, text),
     el('dd', {}, el('meter', { min: '0', max: '1', value: String(took / most), 'aria-label': text }), ' ', took ? durationText(took) : '–')))));
@@ -169,11 +169,11 @@ function steps(e) {
 
 // content shows the arguments and the result of a call, as far as they are kept.
 function content(e) {
-  if (!captures) return card('Arguments and result', el('p', { class: 'soft' }, 'They are not kept. ', el('code', {}, 'console: {capture: true}'), ' in the configuration keeps those of the last 200 calls in memory, for operators.'));
-  if (!context.me.operates) return card('Arguments and result', el('p', { class: 'soft' }, 'They are for operators. ', el('button', { type: 'button', class: 'quiet', click: context.operate }, 'Operate')));
-  if (!exchange || exchange.refused) return card('Arguments and result', el('p', { class: 'soft' }, exchange?.refused ?? 'Asking…'));
-  const part = (title, doc) => [el('h3', {}, title), doc ? code(doc.text, title) : el('p', { class: 'soft' }, 'none'), doc?.cut ? el('p', { class: 'soft' }, 'This is the beginning; the rest is too long to keep.') : ''];
-  return card('Arguments and result', part('Arguments', exchange.arguments), part('Result', exchange.result), el('p', { class: 'soft' }, 'Without the secrets that weir knows. A value under a name such as password or token is hidden whole, with all below it.'));
+  if (!captures) return card('Arguments and result', soft('They are not kept. ', el('code', {}, 'console: {capture: true}'), ' in the configuration keeps those of the last 200 calls in memory, for operators.'));
+  if (!context.me.operates) return card('Arguments and result', soft('They are for operators. ', button({ class: 'quiet', click: context.operate }, 'Operate')));
+  if (!exchange || exchange.refused) return card('Arguments and result', soft(exchange?.refused ?? 'Asking…'));
+  const part = (title, doc) => [el('h3', {}, title), doc ? code(doc.text, title) : soft('none'), doc?.cut ? soft('This is the beginning; the rest is too long to keep.') : ''];
+  return card('Arguments and result', part('Arguments', exchange.arguments), part('Result', exchange.result), soft('Without the secrets that weir knows. A value under a name such as password or token is hidden whole, with all below it.'));
 }
 
 function detail(e) {

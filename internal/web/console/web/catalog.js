@@ -1,6 +1,6 @@
 // What can be called: found as agents find it or by path, all of an entry, and a call of it.
 import { get } from './api.js';
-import { card, code, copyButton, countText, el, empty, heading, keyed, numberText, own } from './dom.js';
+import { aside, card, code, copyButton, countText, el, empty, heading, keyed, numberText, own, soft } from './dom.js';
 import { pageSize, Tree } from './tree.js';
 import { begin, lastTries, tryIt } from './try.js';
 
@@ -50,7 +50,7 @@ export function view(data, context) {
       el('select', { id: 'kind', 'aria-label': 'Kind', change: (event) => { kind = event.target.value; soon(); } }, [['tool', 'Tools'], ['resource', 'Resources'], ['prompt', 'Prompts']].map(([value, text]) => el('option', { value, selected: value === kind }, text)))),
     el('div', { class: `split${data.entry ? ' chosen' : ''}` },
       el('div', { id: 'found', class: 'list' }, found.query ? hits(data) : paths(context, data)),
-      el('div', { id: 'entry' }, data.entry ? entryOf(data, context) : [empty('Choose an entry', el('p', { class: 'soft' }, 'Its definition, what it costs in tokens, and a form to try it.')), lastTries()])),
+      el('div', { id: 'entry' }, data.entry ? entryOf(data, context) : [empty('Choose an entry', soft('Its definition, what it costs in tokens, and a form to try it.')), lastTries()])),
   ];
 }
 
@@ -80,15 +80,15 @@ export function drawn(data) {
 function hits(data) {
   if (found.cards.length === 0) return el('p', { role: 'status' }, `No ${kind} fits. Try other words.`);
   return el('ol', { class: 'hits' }, found.cards.map((one) => el('li', { 'data-key': one.id, class: data.entry?.id === one.id ? 'chosen' : undefined },
-    el('a', { href: address(one.id) }, one.name), ' ', el('span', { class: 'soft' }, one.namespace), el('p', { class: 'soft clip' }, one.description),
-    el('p', { class: 'score' }, el('meter', { min: '0', max: '1', value: String(Math.min(1, one.score / (found.cards[0].score || 1))), 'aria-label': 'score' }), el('span', { class: 'soft' }, ` ${one.score?.toFixed(3) ?? 0}`), one.side_effects ? el('span', { class: 'tag' }, 'side effects') : ''))));
+    el('a', { href: address(one.id) }, one.name), ' ', aside(one.namespace), el('p', { class: 'soft clip' }, one.description),
+    el('p', { class: 'score' }, el('meter', { min: '0', max: '1', value: String(Math.min(1, one.score / (found.cards[0].score || 1))), 'aria-label': 'score' }), aside(` ${one.score?.toFixed(3) ?? 0}`), one.side_effects ? el('span', { class: 'tag' }, 'side effects') : ''))));
 }
 
 // paths shows what there is by path; the level below one is asked for when it is opened.
 function paths(context, data) {
   clearTimeout(again);
   if (found.cards.length === 0) again = setTimeout(() => context.route.page === 'catalog' && !query && context.run(async () => { await search(); context.draw(); }), 1000); // servers may still start
-  if (found.cards.length === 0) return el('p', { class: 'soft' }, `There are no ${kind}s yet.`);
+  if (found.cards.length === 0) return soft(`There are no ${kind}s yet.`);
   if (tree?.of !== found) {
     const mine = kind;
     const ask = async (path, offset) => { let answer; await context.run(async () => { answer = await get('catalog', { kind: mine, path, offset, limit: pageSize }); }); return answer; };
@@ -98,17 +98,17 @@ function paths(context, data) {
   return own(tree.key, tree.view.node);
 }
 
-const part = (title, doc) => (doc ? el('details', {}, el('summary', {}, title), code(doc.text, title), doc.cut ? el('p', { class: 'soft' }, 'This is the beginning; the rest is too long to show.') : '') : '');
+const part = (title, doc) => (doc ? el('details', {}, el('summary', {}, title), code(doc.text, title), doc.cut ? soft('This is the beginning; the rest is too long to show.') : '') : '');
 
 function entryOf({ entry: e, why }, context) {
   return el('article', { 'data-key': e.id },
     el('p', { class: 'crumbs' }, el('a', { href: '#/catalog' }, 'Catalog'), ' / ', el('a', { href: `#/servers/${encodeURIComponent(e.upstream)}` }, e.upstream)),
     el('h2', { class: 'big', tabindex: '-1' }, e.title || e.raw_name),
     el('p', { class: 'id' }, el('code', { id: 'tool-id' }, e.id), ' ', copyButton(e.id)),
-    el('p', {}, (e.tags ?? []).map((tag) => el('span', { class: `tag ${{ 'read-only': 'good', destructive: 'danger' }[tag] ?? ''}` }, tag)), el('span', { class: 'soft' }, countText(e.tokens, 'token'))),
+    el('p', {}, (e.tags ?? []).map((tag) => el('span', { class: `tag ${{ 'read-only': 'good', destructive: 'danger' }[tag] ?? ''}` }, tag)), aside(countText(e.tokens, 'token'))),
     e.uri ? el('p', {}, el('code', {}, e.uri)) : '',
     e.schema_error ? el('p', { class: 'notice bad' }, `Its schema is broken: ${e.schema_error}`) : '',
-    el('p', { class: 'text description' }, e.description || 'Its server gives no description.'), e.description_cut ? el('p', { class: 'soft' }, 'This is the beginning; the rest is too long to show.') : '',
+    el('p', { class: 'text description' }, e.description || 'Its server gives no description.'), e.description_cut ? soft('This is the beginning; the rest is too long to show.') : '',
     why?.words?.length ? reasons(why) : '',
     trial ? tryIt(trial, e, context) : '',
     card('Definition', part('What an agent reads', { text: e.card }), part('Input schema', e.input_schema), part('Output schema', e.output_schema), part('Arguments', e.arguments), part('Annotations', e.annotations)));
@@ -120,7 +120,7 @@ const matches = { form: ', another form of it', synonym: ', a synonym', related:
 // reasons shows what each word of the query adds to the score, in which fields, and the cosine where there are vectors.
 const reasons = (why) => keyed('why', card(why.rank ? `Why it is number ${numberText(why.rank)}` : 'Why it does not fit', el('dl', { class: 'why' }, why.words.map((one) => el('div', {},
   el('dt', {}, one.word), el('dd', {}, el('meter', { min: '0', max: '1', value: String(one.share), 'aria-label': `share of ${one.word}` }), ' ',
-    one.share ? [percent(one.share), one.match && one.match !== 'word' ? el('span', { class: 'soft' }, ` through ${one.through}${matches[one.match]}`) : ''] : 'not in it',
+    one.share ? [percent(one.share), one.match && one.match !== 'word' ? aside(` through ${one.through}${matches[one.match]}`) : ''] : 'not in it',
     one.fields ? el('div', {}, one.fields.map((f) => el('span', { class: 'tag', title: `One occurrence in this field counts ${f.weight}` }, `${f.field} × ${f.weight}: ${percent(f.share)}`))) : ''))),
   why.cosine === undefined ? '' : el('div', {}, el('dt', {}, 'meaning'), el('dd', {}, el('meter', { min: '0', max: '1', value: String(Math.max(0, why.cosine)), 'aria-label': 'cosine' }), ` cosine ${why.cosine.toFixed(3)}`))),
-  el('p', { class: 'soft' }, 'Shares of the best match by words: field × what one occurrence there counts. Names, spelling and neighbours of words add a little.')));
+  soft('Shares of the best match by words: field × what one occurrence there counts. Names, spelling and neighbours of words add a little.')));

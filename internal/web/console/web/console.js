@@ -3,7 +3,7 @@ import { get, node, post, Refused, signIn, signOut, token, who } from './api.js'
 import * as calls from './calls.js';
 import * as catalog from './catalog.js';
 import * as clients from './clients.js';
-import { el, render, stateText, timeText, visible } from './dom.js';
+import { aside, el, render, stateText, timeText, visible } from './dom.js';
 import * as home from './home.js';
 import * as nodes from './nodes.js';
 import * as offices from './offices.js';
@@ -129,7 +129,7 @@ async function show() {
       await drawNodes(); // first: where the chosen node is gone, another one can be chosen
       const [state, fresh] = await Promise.all([get('overview', { limit: 1 }), page.load(context.route, context)]);
       if (mine !== turn) return;
-      render(byId('summary'), stateText(state.status), el('span', { class: 'soft' }, ` · up ${timeText(state.uptime)} · ${state.mode} mode`));
+      render(byId('summary'), stateText(state.status), aside(` · up ${timeText(state.uptime)} · ${state.mode} mode`));
       data = fresh;
       drawable = address;
       if (moved) {

@@ -18,6 +18,11 @@ function build(node, properties, children) {
 // el makes an element: el('td', { class: 'number' }, 'text', other). A function among the properties is a listener.
 export const el = (name, properties = {}, ...children) => build(document.createElement(name), properties, children);
 
+// button, soft and aside are elements that many pages have: a button of no form, a paragraph and a part of a line in a soft colour.
+export const button = (properties, ...children) => el('button', { type: 'button', ...properties }, ...children);
+export const soft = (...children) => el('p', { class: 'soft' }, ...children);
+export const aside = (...children) => el('span', { class: 'soft' }, ...children);
+
 // svg makes an element of a drawing.
 export const svg = (name, properties = {}, ...children) => build(document.createElementNS(svgNames, name), properties, children);
 
@@ -98,7 +103,7 @@ export function durationText(ms) {
 }
 
 export function sizeText(bytes) {
-  const [unit, size] = bytes >= 1 << 20 ? ['MB', 1 << 20] : bytes >= 1 << 10 ? ['KB', 1 << 10] : ['bytes', 1];
+  const [unit, size] = bytes >= 1 << 30 ? ['GB', 1 << 30] : bytes >= 1 << 20 ? ['MB', 1 << 20] : bytes >= 1 << 10 ? ['KB', 1 << 10] : ['bytes', 1];
   return `${size === 1 ? bytes : (bytes / size).toFixed(1)} ${unit}`;
 }
 
@@ -110,7 +115,7 @@ const marks = { ready: '●', idle: '●', ok: '●', up: '●', starting: '◐'
 export const stateText = (state) => el('span', { class: `state ${String(state).replace(' ', '-')}` }, el('span', { 'aria-hidden': 'true' }, marks[state] ?? '○'), ' ', state);
 
 // heading is the head of a page: its title, what it is about, and what can be done.
-export const heading = (title, about, ...actions) => el('div', { class: 'heading' }, el('div', {}, el('h1', { tabindex: '-1' }, title), about ? el('p', { class: 'soft' }, about) : ''), actions.length ? el('div', { class: 'actions' }, ...actions) : '');
+export const heading = (title, about, ...actions) => el('div', { class: 'heading' }, el('div', {}, el('h1', { tabindex: '-1' }, title), about ? soft(about) : ''), actions.length ? el('div', { class: 'actions' }, ...actions) : '');
 
 export const card = (title, ...children) => el('section', { class: 'card' }, title ? el('h2', {}, title) : '', ...children);
 
@@ -134,14 +139,14 @@ export function pager(page, show) {
   const end = Math.min(page.offset + page.limit, page.total);
   if (page.offset === 0 && end === page.total) return '';
   return el('div', { class: 'pages' },
-    el('button', { type: 'button', disabled: page.offset === 0, click: () => show(Math.max(0, page.offset - page.limit)) }, 'Previous'),
+    button({ disabled: page.offset === 0, click: () => show(Math.max(0, page.offset - page.limit)) }, 'Previous'),
     el('span', {}, `${numberText(Math.min(page.offset + 1, end))} to ${numberText(end)} of ${numberText(page.total)}`),
-    el('button', { type: 'button', disabled: end >= page.total, click: () => show(page.offset + page.limit) }, 'Next'));
+    button({ disabled: end >= page.total, click: () => show(page.offset + page.limit) }, 'Next'));
 }
 
 // copyButton copies a text, as it is.
 export function copyButton(text, label = 'Copy') {
-  return el('button', { type: 'button', class: 'quiet', click: async (event) => {
+  return button({ class: 'quiet', click: async (event) => {
     const button = event.currentTarget;
     try { await navigator.clipboard.writeText(text); button.textContent = 'Copied'; } catch { button.textContent = 'Not allowed here'; }
     setTimeout(() => { button.textContent = label; }, 1500);

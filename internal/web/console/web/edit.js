@@ -1,6 +1,6 @@
 // What operators change of the servers: they add, edit, switch, remove and take back. A change names the file that was seen.
 import { change, get, post, Refused } from './api.js';
-import { card, countText, el, empty, heading, own, pretty, stateText } from './dom.js';
+import { aside, button, card, countText, el, empty, heading, own, pretty, soft, stateText } from './dom.js';
 
 const at = (name) => `servers/${encodeURIComponent(name)}`;
 
@@ -12,12 +12,12 @@ export function told(context) {
   if (!last) return '';
   const { text, operation, problem, failed, servers = [], notes = [], busy, findings } = last;
   return el('div', { class: `notice ${problem || failed || servers.some((one) => one.error) ? 'bad' : ''}`, role: 'status', 'data-key': 'told' },
-    el('p', {}, text, ' ', operation ? el('button', { type: 'button', class: 'quiet', disabled: busy, click: () => undo(context) }, busy ? 'Taking it back…' : 'Undo') : '',
-      el('button', { type: 'button', class: 'quiet', click: () => { last = undefined; context.draw(); } }, 'Close')),
+    el('p', {}, text, ' ', operation ? button({ class: 'quiet', disabled: busy, click: () => undo(context) }, busy ? 'Taking it back…' : 'Undo') : '',
+      button({ class: 'quiet', click: () => { last = undefined; context.draw(); } }, 'Close')),
     problem ? el('p', { class: 'text' }, `The gateway does not use the new file: ${problem}`) : '',
     failed ? el('p', { class: 'text' }, `It is made, and a later step failed: ${failed}`) : '',
     servers.length ? el('ul', { class: 'rows' }, servers.map((one) => el('li', {}, el('a', { href: `#/${at(one.name)}` }, one.name), ' ', stateText(one.state), ' ', one.error ? el('span', { class: 'text' }, one.error) : countText(one.tools, 'tool')))) : '',
-    (findings ?? []).map((one) => finding(one, ' after the change')), notes.map((one) => el('p', { class: 'soft' }, one)));
+    (findings ?? []).map((one) => finding(one, ' after the change')), notes.map((one) => soft(one)));
 }
 
 // tell says what a change did that told shows.
@@ -32,7 +32,7 @@ export function finding(one, when = '') {
   return el('div', { class: 'finding' },
     el('p', {}, el('span', { class: kind, 'aria-hidden': 'true' }, `${mark} `), el('span', { class: 'hidden' }, `${levelNames[one.level] ?? one.level}: `), el('strong', {}, one.thing), ' ', el('span', { class: 'text' }, one.text)),
     one.lines?.length ? el('pre', { tabindex: '0', role: 'region', 'aria-label': `What ${one.thing} wrote${when}` }, one.lines.join('\n')) : '',
-    one.fix ? el('p', { class: 'soft' }, `${one.owner}: ${one.fix}`) : '');
+    one.fix ? soft(`${one.owner}: ${one.fix}`) : '');
 }
 
 async function undo(context) {
@@ -68,8 +68,8 @@ export function buttons(server, entry, context) {
   const off = entry.entry.disabled === true;
   return [
     el('a', { class: 'button', href: `#/${at(server.name)}/edit` }, 'Edit'),
-    el('button', { type: 'button', click: () => amend(server.name, { disabled: off ? null : true }, `${server.name} is ${off ? 'enabled' : 'disabled'}.`, context) }, off ? 'Enable' : 'Disable'),
-    el('button', { type: 'button', class: 'danger', click: () => amend(server.name, undefined, `${server.name} is removed.`, context) }, 'Remove'),
+    button({ click: () => amend(server.name, { disabled: off ? null : true }, `${server.name} is ${off ? 'enabled' : 'disabled'}.`, context) }, off ? 'Enable' : 'Disable'),
+    button({ class: 'danger', click: () => amend(server.name, undefined, `${server.name} is removed.`, context) }, 'Remove'),
   ];
 }
 
@@ -89,8 +89,8 @@ export function addView(context) {
 
 // addPanel is what adds servers, for the page and for a gateway without any.
 export function addPanel(context) {
-  if (!context.me.operates) return [empty('For operators', el('p', {}, 'To add a server runs a program, so it is for operators of this gateway.'), el('p', {}, el('button', { type: 'button', class: 'primary', click: context.operate }, 'Operate')))];
-  const tab = (from, name) => el('button', { type: 'button', 'aria-pressed': String(adding.from === from), click: () => { adding = { from, asked: true }; context.draw(); } }, name);
+  if (!context.me.operates) return [empty('For operators', el('p', {}, 'To add a server runs a program, so it is for operators of this gateway.'), el('p', {}, button({ class: 'primary', click: context.operate }, 'Operate')))];
+  const tab = (from, name) => button({ 'aria-pressed': String(adding.from === from), click: () => { adding = { from, asked: true }; context.draw(); } }, name);
   return [
     el('div', { class: 'row', role: 'group', 'aria-label': 'Where the server comes from' }, tab('text', 'Paste'), tab('registry', 'Search the registry')),
     adding.from === 'registry' && !adding.published ? shelf(context) : card('', adding.published ? published(context) : pasting(context), adding.plan ? planned(context) : ''),
@@ -128,7 +128,7 @@ const list = (title, items) => (items.length ? [el('h2', {}, title), el('ul', { 
 // planRows show a plan: what comes, what stays, which secrets are kept.
 export const planRows = (plan) => [
   list(`Into ${plan.file}`, (plan.adds ?? []).map((one) => el('li', {}, el('strong', {}, one.name), ' ', el('code', {}, one.starts)))),
-  list('Left out', (plan.stay ?? []).map((one) => el('li', {}, el('strong', {}, one.name), ' ', el('span', { class: 'soft' }, one.why)))),
+  list('Left out', (plan.stay ?? []).map((one) => el('li', {}, el('strong', {}, one.name), ' ', aside(one.why)))),
   list('Secrets that go into the store', (plan.secrets ?? []).map((one) => el('li', {}, el('code', {}, one)))),
   list('Notes', (plan.notes ?? []).map((one) => el('li', { class: 'soft' }, one))),
 ];
@@ -137,8 +137,8 @@ function planned(context) {
   const { plan, busy } = adding;
   return el('section', { class: 'outcome', 'aria-label': 'The plan' }, planRows(plan),
     plan.adds.length === 0 ? plan.questions?.length ? '' : el('p', { role: 'status' }, 'There is nothing to add.')
-      : el('p', { class: 'row' }, el('button', { type: 'button', id: 'confirm', class: 'primary', disabled: busy, click: () => confirm(context) }, busy ? 'Adding, and waiting for the start…' : `Add ${countText(plan.adds.length, 'server')}`),
-        el('span', { class: 'soft' }, 'The gateway starts what you add, as its own user.')));
+      : el('p', { class: 'row' }, button({ id: 'confirm', class: 'primary', disabled: busy, click: () => confirm(context) }, busy ? 'Adding, and waiting for the start…' : `Add ${countText(plan.adds.length, 'server')}`),
+        aside('The gateway starts what you add, as its own user.')));
 }
 
 async function confirm(context) {
@@ -163,10 +163,10 @@ function shelf(context) {
     el('input', { type: 'search', name: 'words', 'aria-label': 'What the server should do', placeholder: 'what the server should do', autocomplete: 'off', maxlength: '200', required: true }), el('button', { class: 'primary' }, 'Search'));
   const { hits, searching } = adding;
   return card('The MCP Registry', own('shelf', adding.search), searching ? el('p', { role: 'status' }, 'Asking the registry…') : '',
-    hits?.age ? el('p', { class: 'soft' }, 'The registry cannot be reached; this is an earlier answer.') : '',
+    hits?.age ? soft('The registry cannot be reached; this is an earlier answer.') : '',
     hits ? hits.servers.length === 0 ? el('p', { role: 'status' }, 'The registry has nothing for these words.') : el('ul', { class: 'rows' }, hits.servers.map((one) => el('li', { 'data-key': one.id },
-      el('button', { type: 'button', class: 'quiet', click: () => { adding = { from: 'registry', asked: true, hits, published: one }; plan(context); } }, one.title || one.id), ' ', el('span', { class: 'soft' }, `${one.id} ${one.version}`), el('div', { class: 'clip' }, one.description)))) : '',
-    el('p', { class: 'soft' }, 'Publishers write these texts. A server of the registry is a program of theirs.'));
+      button({ class: 'quiet', click: () => { adding = { from: 'registry', asked: true, hits, published: one }; plan(context); } }, one.title || one.id), ' ', aside(`${one.id} ${one.version}`), el('div', { class: 'clip' }, one.description)))) : '',
+    soft('Publishers write these texts. A server of the registry is a program of theirs.'));
 }
 
 async function search(context, words) {
@@ -193,8 +193,8 @@ function published(context) {
       el('p', { class: 'row' }, el('button', {}, 'Show the plan')));
   }
   return [
-    el('h2', {}, one.title || one.id), el('p', { class: 'soft' }, `${one.id} ${one.version}`), el('p', { class: 'text' }, one.description),
-    el('p', {}, el('button', { type: 'button', class: 'quiet', click: () => { adding = { from: 'registry', asked: true, hits: adding.hits }; context.draw(); } }, 'Back to the search')),
+    el('h2', {}, one.title || one.id), soft(`${one.id} ${one.version}`), el('p', { class: 'text' }, one.description),
+    el('p', {}, button({ class: 'quiet', click: () => { adding = { from: 'registry', asked: true, hits: adding.hits }; context.draw(); } }, 'Back to the search')),
     adding.form ? own('published', adding.form) : '',
   ];
 }
@@ -299,10 +299,10 @@ export function editView(name, context) {
   const guarded = (work) => () => { try { mine.problem = ''; work(); } catch (error) { mine.problem = error instanceof SyntaxError ? `This is no JSON: ${error.message}` : error.message; } context.draw(); };
   return [
     crumbs, heading(`Edit ${name}`, mine.file),
-    card('', el('p', { class: 'row' }, el('button', { type: 'button', class: 'quiet', click: guarded(mine.toggle) }, mine.asJSON ? 'As a form' : 'As JSON')), own(`edit ${name}`, mine.node),
+    card('', el('p', { class: 'row' }, button({ class: 'quiet', click: guarded(mine.toggle) }, mine.asJSON ? 'As a form' : 'As JSON')), own(`edit ${name}`, mine.node),
       mine.problem ? el('p', { class: 'bad', role: 'alert' }, mine.problem) : '',
-      el('p', { class: 'row' }, el('button', { type: 'button', id: 'save', class: 'primary', disabled: mine.busy, click: guarded(() => save(context, patchOf(mine.entry, mine.value()))) }, mine.busy ? 'Saving, and waiting for the start…' : 'Save'),
-        el('button', { type: 'button', click: () => { editing = undefined; context.open('servers', name); } }, 'Cancel'))),
+      el('p', { class: 'row' }, button({ id: 'save', class: 'primary', disabled: mine.busy, click: guarded(() => save(context, patchOf(mine.entry, mine.value()))) }, mine.busy ? 'Saving, and waiting for the start…' : 'Save'),
+        button({ click: () => { editing = undefined; context.open('servers', name); } }, 'Cancel'))),
     mine.conflict ? conflict(context) : '',
   ];
 }
@@ -335,8 +335,8 @@ function conflict(context) {
   return el('section', { class: 'card wait', role: 'alert', 'aria-label': 'Another change' }, el('h2', {}, 'The file has changed since you opened it'),
     el('p', {}, 'Nothing is saved yet. Your change can be made to the newer entry: it touches only the members that you changed.'),
     el('div', { class: 'columns' }, version('In the file now', theirs.entry), version('Yours', merged(mine.entry, mine.patch))),
-    el('p', { class: 'row' }, el('button', { type: 'button', class: 'primary', click: () => { mine.tag = theirs.tag; mine.conflict = undefined; save(context, mine.patch); } }, 'Make my change to the newer entry'),
-      el('button', { type: 'button', click: () => { editing = begin(theirs); context.draw(); } }, 'Drop mine, edit the newer one')));
+    el('p', { class: 'row' }, button({ class: 'primary', click: () => { mine.tag = theirs.tag; mine.conflict = undefined; save(context, mine.patch); } }, 'Make my change to the newer entry'),
+      button({ click: () => { editing = begin(theirs); context.draw(); } }, 'Drop mine, edit the newer one')));
 }
 
 function merged(value, patch) {

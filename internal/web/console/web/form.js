@@ -1,6 +1,6 @@
 // Forms of JSON Schemas. A form gives JSON as a text, so that a number of any size keeps its digits. What a schema says that
 // has no field of its own is entered as JSON.
-import { el, pretty } from './dom.js';
+import { button, el, pretty, soft } from './dom.js';
 
 const maxDepth = 6;
 let ids = 0;
@@ -60,7 +60,7 @@ function field(given, root, label, required, depth) {
     case 'object': return schema.properties ? object(schema, root, label, required, depth) : text(schema, label, required, true, '{}');
     case 'array': return array(schema, root, label, required, depth);
     case 'boolean': return options(schema, [true, false], label, required);
-    case 'null': return { node: el('p', { class: 'soft' }, label, ' null'), raw: () => 'null', set() {} };
+    case 'null': return { node: soft(label, ' null'), raw: () => 'null', set() {} };
     case 'string': case 'integer': case 'number': return text(schema, label, required, false);
   }
   return text(schema, label, required, true);
@@ -192,13 +192,13 @@ function array(schema, root, label, required, depth) {
   const list = el('div', {});
   const add = () => {
     const one = field(schema.items, root, `${label} ${items.length + 1}`, true, depth + 1);
-    const row = el('div', { class: 'item' }, one.node, el('button', { type: 'button', class: 'quiet', click: () => { items.splice(items.indexOf(one), 1); row.remove(); } }, 'Remove'));
+    const row = el('div', { class: 'item' }, one.node, button({ class: 'quiet', click: () => { items.splice(items.indexOf(one), 1); row.remove(); } }, 'Remove'));
     items.push(one);
     list.append(row);
     return one;
   };
   return {
-    node: el('fieldset', { class: 'field' }, el('legend', {}, label || 'Elements', required ? el('span', { class: 'need' }, ' needed') : ''), about(schema, 'x'), list, el('button', { type: 'button', class: 'quiet', click: () => add().node.querySelector('input, textarea, select')?.focus() }, 'Add an element')),
+    node: el('fieldset', { class: 'field' }, el('legend', {}, label || 'Elements', required ? el('span', { class: 'need' }, ' needed') : ''), about(schema, 'x'), list, button({ class: 'quiet', click: () => add().node.querySelector('input, textarea, select')?.focus() }, 'Add an element')),
     raw: () => (items.length || required ? `[${items.map((one) => one.raw() ?? 'null').join(',')}]` : undefined),
     set(value) {
       items.length = 0;
@@ -233,7 +233,7 @@ export function form(schema, complete) {
   const json = el('textarea', { rows: '8', spellcheck: 'false', 'aria-label': 'Arguments as JSON' });
   let asJSON = fields === undefined;
   json.value = '{}';
-  const toggle = el('button', { type: 'button', class: 'quiet', click: () => {
+  const toggle = button({ class: 'quiet', click: () => {
     if (asJSON) fields.set(exactly(json.value)); else json.value = pretty(fields.raw());
     asJSON = !asJSON;
     place();
@@ -250,7 +250,7 @@ export function form(schema, complete) {
   };
   toggle.work.click = ((work) => () => guarded(work))(toggle.work.click);
   return {
-    node: el('div', { class: 'form' }, fields ? toggle : '', fields || Object.keys(top).length > 1 ? '' : el('p', { class: 'soft' }, 'It takes no arguments that it names.'), at, problem),
+    node: el('div', { class: 'form' }, fields ? toggle : '', fields || Object.keys(top).length > 1 ? '' : soft('It takes no arguments that it names.'), at, problem),
     raw: () => guarded(() => {
       if (!asJSON) return fields.raw();
       exactly(json.value);

@@ -1,6 +1,6 @@
 // Rows of a table, of which only those in sight are elements and only some pages are kept. A million rows scroll as a
 // hundred do.
-import { el, numberText, visible } from './dom.js';
+import { button, el, numberText, visible } from './dom.js';
 
 const pageSize = 100, keptPages = 60;
 const tallest = 1_000_000; // px: browsers bound the height of an element, and tools that examine a page its cost, so more rows scroll in proportion
@@ -109,7 +109,7 @@ export class Grid {
   #header() {
     const { column, down } = this.order ?? {};
     this.head.replaceChildren(el('tr', { role: 'row', 'aria-rowindex': '1' }, this.#columns.map((name, k) => el('th', { role: 'columnheader', class: this.#numeric[k] ? 'number' : undefined, 'aria-sort': column === name ? (down ? 'descending' : 'ascending') : undefined },
-      el('button', { type: 'button', class: 'quiet', title: name, click: () => this.sort(name) }, name, column === name ? el('span', { 'aria-hidden': 'true' }, down ? ' ↓' : ' ↑') : '')))));
+      button({ class: 'quiet', title: name, click: () => this.sort(name) }, name, column === name ? el('span', { 'aria-hidden': 'true' }, down ? ' ↓' : ' ↑') : '')))));
   }
 
   get #sight() { return Math.max(this.#height, this.node.clientHeight - this.head.offsetHeight); }

@@ -3,7 +3,7 @@ import { get } from './api.js';
 import * as chart from './chart.js';
 import { importing, plan, wiringPlan } from './clients.js';
 import { addPanel, told } from './edit.js';
-import { card, countText, durationText, el, fact, heading, numberText, savedText, stateText, timeText } from './dom.js';
+import { aside, button, card, countText, durationText, el, fact, heading, numberText, savedText, soft, stateText, timeText } from './dom.js';
 
 export async function load(_route, context) {
   const [overview, figures, approvals, definitions, usage] = await Promise.all([
@@ -20,12 +20,12 @@ const working = (up) => up.state === 'ready' || up.state === 'idle';
 
 // needs lists what waits for a person, the most urgent first.
 function needs({ overview, approvals, definitions }) {
-  const waiting = (approvals?.approvals ?? []).map((call) => el('li', {}, stateMark('starting'), to('review', `${call.principal || 'A caller'} asks to run ${call.tool.replace(/#[0-9a-f]+$/, '')}`), el('span', { class: 'soft' }, ` on ${call.server}`)));
-  if (approvals?.silent) waiting.push(el('li', {}, stateMark('failed'), to('review', `Calls may wait at ${approvals.silent.join(', ')}, too`), el('span', { class: 'soft' }, ' which did not answer')));
+  const waiting = (approvals?.approvals ?? []).map((call) => el('li', {}, stateMark('starting'), to('review', `${call.principal || 'A caller'} asks to run ${call.tool.replace(/#[0-9a-f]+$/, '')}`), aside(` on ${call.server}`)));
+  if (approvals?.silent) waiting.push(el('li', {}, stateMark('failed'), to('review', `Calls may wait at ${approvals.silent.join(', ')}, too`), aside(' which did not answer')));
   const failed = overview.upstreams.filter((up) => up.state === 'failed' || (up.error && up.state !== 'disabled' && !(definitions && up.differs))).map((up) =>
     el('li', {}, stateMark(working(up) ? 'starting' : 'failed'), to(`servers/${encodeURIComponent(up.name)}`, `${up.name} ${working(up) ? 'wants a look' : up.state === 'failed' ? 'has failed' : `is ${up.state}`}`), el('div', { class: 'soft clip' }, up.error)));
   const changed = (definitions?.servers ?? []).filter((one) => one.differences?.some((d) => !d.notice)).map((one) =>
-    el('li', {}, stateMark('starting'), to('review', `${one.server}: ${countText(one.differences.length, 'changed definition')}`), el('span', { class: 'soft' }, one.state === 'held' ? ' held until you decide' : '')));
+    el('li', {}, stateMark('starting'), to('review', `${one.server}: ${countText(one.differences.length, 'changed definition')}`), aside(one.state === 'held' ? ' held until you decide' : '')));
   return [...waiting, ...failed, ...changed];
 }
 
@@ -48,16 +48,16 @@ export function view(data, context) {
       card('Calls', chart.calls(bins, total), chart.legend(['bar', 'calls'], ['bar bad', 'failed'])),
       card('Latency', chart.latency(bins, total), chart.legend(['line p95', '95 of 100 calls'], ['line p50', 'half of the calls']))),
     card('Servers', el('ul', { class: 'tiles' }, overview.upstreams.slice(0, 24).map((up) => el('li', {}, el('a', { href: `#/servers/${encodeURIComponent(up.name)}` },
-      el('strong', {}, up.name), stateText(up.state), el('span', { class: 'soft' }, countText(up.tools, 'tool')))))),
+      el('strong', {}, up.name), stateText(up.state), aside(countText(up.tools, 'tool')))))),
       overview.page.total > 24 ? el('p', {}, to('servers', `All ${numberText(overview.page.total)} servers`)) : ''),
-    el('p', { class: 'soft' }, `${many ? `${usage.nodes.join(', ')}, each since its start` : `Since the start ${timeText(overview.uptime)} ago`}: ${countText(usage.calls, 'call')} in ${countText(usage.sessions, usage.own ? 'open session of yours' : 'session').replace('session of yourss', 'sessions of yours')}, ${countText(usage.tokens_read, 'token')} read in place of ${numberText(usage.tokens_raw)}.`, usage.pending ? ` ${countText(usage.pending, 'result')} still to be counted.` : '', usage.silent ? ` Without ${usage.silent.join(', ')}: no answer within two seconds.` : ''),
+    soft(`${many ? `${usage.nodes.join(', ')}, each since its start` : `Since the start ${timeText(overview.uptime)} ago`}: ${countText(usage.calls, 'call')} in ${countText(usage.sessions, usage.own ? 'open session of yours' : 'session').replace('session of yourss', 'sessions of yours')}, ${countText(usage.tokens_read, 'token')} read in place of ${numberText(usage.tokens_raw)}.`, usage.pending ? ` ${countText(usage.pending, 'result')} still to be counted.` : '', usage.silent ? ` Without ${usage.silent.join(', ')}: no answer within two seconds.` : ''),
   ];
 }
 
 // begin is the first step of a gateway without servers.
 const begin = (context) => [
   heading('Home', 'No servers yet: add the first, and it appears here at once'), told(context),
-  context.me.owns ? card('From your clients', el('p', { class: 'row' }, el('button', { type: 'button', class: 'primary', click: () => plan({ do: 'import' }, 'The servers of clients are imported.', context) }, 'Import…'), el('span', { class: 'soft' }, 'The servers of the MCP clients on this machine come into weir. You see the plan first, and the clients’ files stay as they are.')),
+  context.me.owns ? card('From your clients', el('p', { class: 'row' }, button({ class: 'primary', click: () => plan({ do: 'import' }, 'The servers of clients are imported.', context) }, 'Import…'), aside('The servers of the MCP clients on this machine come into weir. You see the plan first, and the clients’ files stay as they are.')),
     importing() ? wiringPlan(context) : '') : '',
   ...addPanel(context),
   card('In a shell', el('ul', { class: 'steps' },

@@ -1,6 +1,6 @@
 // The nodes of a cluster: what each does, in what they differ, and taking one out of work.
 import { get, post } from './api.js';
-import { card, clockText, code, countText, el, empty, heading, numberText, stateText, table, timeText, visible } from './dom.js';
+import { aside, button, card, clockText, code, countText, el, empty, heading, numberText, soft, stateText, table, timeText, visible } from './dom.js';
 
 // A node that ended is in no answer: what was seen of it is kept by its INC, until another node has its name.
 const seen = new Map(), mostSeen = 200;
@@ -56,7 +56,7 @@ export function view(data, context) {
       : new Set(nodes.map((node) => node.version)).size > 1 ? el('p', { class: 'notice' }, 'The nodes have different versions. They work together during an upgrade: bring all to the newest one.') : '',
     table([['Node', 'name'], ['Action'], ['State'], ['Calls', 'number'], ['Sessions', 'number'], ['CPU', 'number'], ['Up', 'number'], ['Version'], ['Clock'], ['Configuration']],
       [...nodes, ...gone].map((node) => row(node, configs, up, context)), 'Nodes'),
-    el('p', { class: 'soft' }, 'As the marked node sees them. Calls are in flight; sessions count from their handshake. 100 % of CPU are one core. Each node tells the others every 3 seconds.'),
+    soft('As the marked node sees them. Calls are in flight; sessions count from their handshake. 100 % of CPU are one core. Each node tells the others every 3 seconds.'),
     ...servers(data),
     card('What it means, and what to do', el('dl', { class: 'list' },
       ...meaning('up', 'It takes calls and sessions.'),
@@ -76,9 +76,9 @@ function servers({ servers = [] }) {
   return [el('h2', {}, 'Servers that run once'),
     table([['Server', 'name'], ['Holder']], servers.map((one) => ({ key: one.name, cells: [
       el('strong', {}, short(one.name)),
-      one.node ? [short(one.node), ' ', el('span', { class: 'soft' }, el('code', {}, short(one.inc)))] : el('span', { class: 'tag danger' }, '▲ none'),
+      one.node ? [short(one.node), ' ', aside(el('code', {}, short(one.inc)))] : el('span', { class: 'tag danger' }, '▲ none'),
     ] })), 'Servers that run once'),
-    el('p', { class: 'soft' }, 'These have scope: cluster. The holder runs the server, and agents call it at all nodes. Without a holder, another node takes the server over within 25 seconds.')];
+    soft('These have scope: cluster. The holder runs the server, and agents call it at all nodes. Without a holder, another node takes the server over within 25 seconds.')];
 }
 
 const meaning = (state, text) => [el('dt', {}, stateText(state)), el('dd', {}, text)];
@@ -87,7 +87,7 @@ function row(node, configs, up, context) {
   const gone = node.state === 'gone', differs = !gone && configs.differ && node.config && node.config !== configs.most;
   return { key: node.inc, cells: [
     el('div', { class: 'node' }, el('strong', {}, short(node.name)), node.self && !gone ? [' ', el('span', { class: 'tag' }, 'answers')] : '', el('div', { class: 'soft' }, el('code', {}, short(node.inc))), node.url ? el('div', { class: 'soft' }, short(node.url.replace(/^.*?:\/\//, ''))) : ''),
-    node.state === 'up' ? el('button', { type: 'button', 'aria-label': `Drain ${visible(short(node.name))}`, disabled: drains.get(node.inc)?.asked, click: () => ask(node, up, context) }, 'Drain') : '',
+    node.state === 'up' ? button({ 'aria-label': `Drain ${visible(short(node.name))}`, disabled: drains.get(node.inc)?.asked, click: () => ask(node, up, context) }, 'Drain') : '',
     el('div', {}, stateText(short(node.state)), gone ? el('div', { class: 'soft' }, `seen until ${clockText(node.at)}`) : '',
       node.skewed && !gone ? el('div', {}, el('span', { class: 'tag danger' }, '▲ clock')) : '', differs ? el('div', {}, el('span', { class: 'tag danger' }, '▲ configuration')) : ''),
     ...(gone ? ['–', '–', '–', '–'] : [numberText(node.calls), numberText(node.sessions), percent(node.cpu), timeText(Date.now() / 1000 - node.started)]),
@@ -125,7 +125,7 @@ async function drain(node, context) {
 // progress says how far a drain is, and looks each second until it is done.
 function progress(one, data, context) {
   const { node, error } = one, name = short(node.name), now = data.nodes.find((each) => each.inc === node.inc);
-  const close = el('button', { type: 'button', class: 'quiet', 'aria-label': `Close what is told of ${visible(name)}`, click: () => { drains.delete(node.inc); context.draw(); } }, 'Close');
+  const close = button({ class: 'quiet', 'aria-label': `Close what is told of ${visible(name)}`, click: () => { drains.delete(node.inc); context.draw(); } }, 'Close');
   const said = (kind, ...parts) => el('div', { class: `notice ${kind}`, 'data-key': `drain ${node.inc}`, id: `drain ${node.inc}`, tabindex: '-1', role: 'status' }, ...parts);
   if (error) return said('bad', el('p', {}, `▲ ${name} does not drain: `, error, ' ', close));
   if (!now) return said('ok', el('p', {}, `■ ${name} has ended. `, close));

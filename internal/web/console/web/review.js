@@ -1,6 +1,6 @@
 // What waits for a person: calls that need a yes, and definitions that changed.
 import { get, post } from './api.js';
-import { clockText, countText, el, empty, heading, timeText } from './dom.js';
+import { button, clockText, countText, el, empty, heading, soft, timeText } from './dom.js';
 
 let reasons = {};
 let counts = {};
@@ -13,7 +13,7 @@ export async function load(_route, context) {
 
 export function view(data, context) {
   if (!data.approvals) {
-    return [heading('Review'), empty('For operators', el('p', {}, 'Calls that wait for a yes and changed definitions are for operators of this gateway.'), el('p', {}, el('button', { type: 'button', class: 'primary', click: context.operate }, 'Operate')))];
+    return [heading('Review'), empty('For operators', el('p', {}, 'Calls that wait for a yes and changed definitions are for operators of this gateway.'), el('p', {}, button({ class: 'primary', click: context.operate }, 'Operate')))];
   }
   const servers = (data.definitions.servers ?? []).filter((one) => one.differences?.length || one.findings?.length);
   return [
@@ -35,25 +35,25 @@ function approval(call, context) {
   const left = (Date.parse(call.until) - Date.now()) / 1000;
   return el('section', { class: 'card wait', 'data-key': call.id },
     el('h2', {}, '◐ ', call.tool.replace(/#[0-9a-f]+$/, '')), el('p', {}, `${call.principal || 'A caller'} asks to run it on `, el('a', { href: `#/servers/${encodeURIComponent(call.server)}` }, call.server), `${call.node ? ` at the gateway ${call.node}` : ''}, since ${clockText(call.since)}. `, el('strong', {}, `${timeText(left)} left`)),
-    call.client ? el('p', { class: 'soft' }, `Its client calls itself ${call.client}.`) : '',
+    call.client ? soft(`Its client calls itself ${call.client}.`) : '',
     el('pre', { tabindex: '0', role: 'region', 'aria-label': 'What will run' }, call.message),
     call.partly ? el('p', { class: 'notice bad' }, 'Not all of the arguments are shown. Approve only if you know the rest.') : '',
     call.calls > 1 ? el('p', {}, el('label', {}, `A program asks. Calls of this tool that it may make in its run (1 to ${call.calls}): `, el('input', { type: 'number', min: '1', max: String(call.calls), value: String(counts[call.id] || 1), input: (event) => { counts[call.id] = Number(event.target.value); } }))) : '',
     el('p', { class: 'row' }, el('input', { 'aria-label': 'Reason, which the agent reads', placeholder: 'reason, which the agent reads', maxlength: '500', input: (event) => { reasons[call.id] = event.target.value; } }),
-      el('button', { type: 'button', class: 'primary', click: decide('approve') }, call.partly ? 'Approve unseen' : 'Approve'), el('button', { type: 'button', class: 'danger', click: decide('deny') }, 'Deny')));
+      button({ class: 'primary', click: decide('approve') }, call.partly ? 'Approve unseen' : 'Approve'), button({ class: 'danger', click: decide('deny') }, 'Deny')));
 }
 
 function changed(one, context) {
   const accept = (what) => () => context.run(async () => { await post('definitions/accept', what); await context.refresh(); });
   return el('section', { class: 'card', 'data-key': `server ${one.server}` },
     el('div', { class: 'heading' }, el('div', {}, el('h2', {}, el('a', { href: `#/servers/${encodeURIComponent(one.server)}` }, one.server)),
-      el('p', { class: 'soft' }, one.differences?.length ? `${countText(one.differences.length, 'difference')}, ${{ held: 'held: clients do not see them', changed: 'changed: clients see them already', refused: 'refused: clients see nothing of this server' }[one.state] ?? one.state}` : 'as you agreed')),
-    one.differences?.length > 1 ? el('button', { type: 'button', click: accept({ server: one.server, hash: one.digest }) }, 'Accept all') : ''),
+      soft(one.differences?.length ? `${countText(one.differences.length, 'difference')}, ${{ held: 'held: clients do not see them', changed: 'changed: clients see them already', refused: 'refused: clients see nothing of this server' }[one.state] ?? one.state}` : 'as you agreed')),
+    one.differences?.length > 1 ? button({ click: accept({ server: one.server, hash: one.digest }) }, 'Accept all') : ''),
     (one.differences ?? []).map((d) => el('div', { class: 'difference', 'data-key': `${d.kind} ${d.name} ${d.hash}` },
       el('h3', {}, `${d.kind} `, el('code', {}, d.name), ` ${d.change}`, d.held ? el('span', { class: 'tag danger' }, 'held') : ''),
       (d.findings ?? []).map((finding) => el('p', { class: 'notice bad' }, '▲ ', finding.message)),
       (d.members ?? []).map((m) => el('div', { class: 'member' }, el('code', {}, m.path), el('div', { class: 'diff' },
         m.before ? el('del', { class: 'text' }, el('span', { class: 'sign' }, '− '), m.before) : '', m.after ? el('ins', { class: 'text' }, el('span', { class: 'sign' }, '+ '), m.after) : ''))),
-      el('p', {}, el('button', { type: 'button', click: accept({ server: d.server, kind: d.kind, name: d.name, hash: d.hash }) }, 'Accept')))),
+      el('p', {}, button({ click: accept({ server: d.server, kind: d.kind, name: d.name, hash: d.hash }) }, 'Accept')))),
     one.findings?.length ? el('details', {}, el('summary', {}, `${countText(one.findings.length, 'finding')} in definitions that you agreed to`), el('ul', {}, one.findings.map((finding) => el('li', {}, el('code', {}, finding.name), ' ', finding.message)))) : '');
 }

@@ -1,7 +1,7 @@
 // Servers, and the page of each: its state, tools and log, with what operators do with it.
 import { get, lines, post } from './api.js';
 import * as edit from './edit.js';
-import { card, clockText, copyButton, countText, durationText, el, empty, fact, heading, numberText, pager, stateText, table, timeText } from './dom.js';
+import { aside, button, card, clockText, copyButton, countText, durationText, el, empty, fact, heading, numberText, pager, sizeText, soft, stateText, table, timeText } from './dom.js';
 
 let offset = 0, words = '', restarted = {}, diagnoses = {};
 const mostLines = 1000;
@@ -48,11 +48,11 @@ export async function load(route, context) {
   if (name === undefined) return { overview: await get('overview', words ? { limit: 500 } : { offset, limit: 100 }) };
   const server = await get(`servers/${encodeURIComponent(name)}`);
   if (context.me.operates) follow(server.name, context);
-  const [tools, entry] = await Promise.all([
-    get('catalog', { path: `/${server.namespace || server.name}`, limit: 500 }).catch(() => undefined),
-    context.me.operates ? get(`servers/${encodeURIComponent(name)}/entry`).catch(() => undefined) : undefined,
+  const operator = (what) => (context.me.operates ? get(`servers/${encodeURIComponent(name)}/${what}`).catch(() => undefined) : undefined);
+  const [tools, entry, sandbox] = await Promise.all([
+    get('catalog', { path: `/${server.namespace || server.name}`, limit: 500 }).catch(() => undefined), operator('entry'), server.transport === 'stdio' ? operator('sandbox') : undefined,
   ]);
-  return { server, tools, entry };
+  return { server, tools, entry, sandbox };
 }
 
 const link = (name) => `#/servers/${encodeURIComponent(name)}`;
@@ -77,23 +77,23 @@ function list({ upstreams, page }, context) {
         el('a', { href: link(up.name) }, up.name), el('div', {}, stateText(up.state), up.error ? el('div', { class: 'soft clip' }, up.error) : ''), since(up),
         ...[up.tools, up.card_tokens, up.calls, up.errors].map(numberText), up.p50_ms === undefined ? '–' : `${durationText(up.p50_ms)} / ${durationText(up.p95_ms)}`, numberText(up.restarts), up.transport,
       ] })), 'Servers'),
-    el('p', { class: 'soft' }, 'Tokens are what the cards of its tools cost an agent that reads all of them. Durations are those of the last 1,000 calls.'),
+    soft('Tokens are what the cards of its tools cost an agent that reads all of them. Durations are those of the last 1,000 calls.'),
     fits.length === 0 ? el('p', { class: 'soft', role: 'status' }, `No server fits “${words}”.`) : '',
     words ? '' : pager(page, (to) => { offset = to; context.refresh(); }),
   ];
 }
 
-function one({ server, tools, entry }, context) {
+function one({ server, tools, entry, sandbox }, context) {
   const note = restarted[server.name], working = server.state === 'ready' || server.state === 'idle';
   return [
     el('p', { class: 'crumbs' }, el('a', { href: '#/servers' }, 'Servers'), ' / ', server.name),
     heading(server.name, [[server.server, server.version].filter(Boolean).join(' '), server.transport, server.protocol].filter(Boolean).join(' · '),
-      el('button', { type: 'button', disabled: note === 'restarting', click: () => restart(server.name, context) }, note === 'restarting' ? 'Restarting…' : 'Restart'), ...edit.buttons(server, entry, context)),
+      button({ disabled: note === 'restarting', click: () => restart(server.name, context) }, note === 'restarting' ? 'Restarting…' : 'Restart'), ...edit.buttons(server, entry, context)),
     edit.told(context),
     note && note !== 'restarting' ? el('p', { class: 'notice', role: 'status' }, note) : '',
     server.error ? el('div', { class: working ? 'notice' : 'notice bad' }, el('strong', {}, working ? 'It works, but' : 'Why it has a problem'), el('p', { class: 'text' }, server.error),
       diagnoses[server.name]?.map((one) => edit.finding(one)) ?? el('p', {}, context.me.operates
-        ? el('button', { type: 'button', click: () => examine(server.name, context) }, 'Who can mend it, and how?')
+        ? button({ click: () => examine(server.name, context) }, 'Who can mend it, and how?')
         : [el('code', {}, `weir doctor ${server.name}`), ' says who can mend it, and how.'])) : '',
     el('dl', { class: 'facts' },
       fact('State', stateText(server.state), server.since ? `for ${since(server)}` : ''), fact('Calls', numberText(server.calls), `${countText(server.errors, 'error')}, ${numberText(server.in_flight)} in flight`),
@@ -102,23 +102,38 @@ function one({ server, tools, entry }, context) {
       fact('Definitions', server.held ? `${numberText(server.held)} held` : server.differs ? `${numberText(server.differs)} changed` : 'as agreed', server.differs ? el('a', { href: '#/review' }, 'review') : '')),
     card(`Tools${tools ? `, ${numberText(tools.page.total)}` : ''}`, tools && tools.cards.length
       ? el('ul', { class: 'rows' }, tools.cards.map((one) => el('li', { 'data-key': one.id }, one.folder
-        ? el('span', {}, one.name, ' ', el('span', { class: 'soft' }, one.description))
+        ? el('span', {}, one.name, ' ', aside(one.description))
         : [el('a', { href: `#/catalog/${encodeURIComponent(one.id)}` }, one.name), one.side_effects ? el('span', { class: 'tag' }, 'side effects') : '', el('div', { class: 'soft clip' }, one.description)])))
-      : el('p', { class: 'soft' }, server.state === 'ready' || server.state === 'idle' ? 'It offers no tools.' : 'Its tools are not known yet.')),
+      : soft(server.state === 'ready' || server.state === 'idle' ? 'It offers no tools.' : 'Its tools are not known yet.')),
+    sandbox ? card('Sandbox', ...confinement(sandbox)) : '',
     card('Recent calls', el('p', {}, el('a', { href: `#/calls?server=${encodeURIComponent(server.name)}` }, `Calls of ${server.name}`))),
     card('Log', context.me.operates ? logOf(server.name, context) : operatorsOnly(context, 'The log is for operators: it may hold what programs tell of their data.')),
   ];
 }
 
-// logOf shows what a server writes to standard error, as it comes.
-function logOf(name, context) {
-  if (log?.name !== name || log.lines.length === 0) return el('p', { class: 'soft' }, log?.refused || 'It has written nothing to standard error.');
-  return [el('p', { class: 'row' }, el('label', {}, el('input', { type: 'checkbox', id: 'log-pause', checked: log.paused, change: (event) => { log.paused = event.target.checked; context.draw(); if (!log.paused) scrollLog(); } }), ' pause'),
-    el('span', { class: 'soft' }, log.paused ? 'paused' : log.ended ? 'The stream has ended; it begins again.' : '● live'), copyButton(log.lines.map((line) => line.text).join('\n'), 'Copy all')),
-  el('pre', { class: 'log', id: 'log', tabindex: '0', role: 'log', 'aria-live': 'off', 'aria-label': `Log of ${name}` }, (log.paused ? log.kept ??= log.lines : (log.kept = undefined, log.lines)).map((line) => el('div', { 'data-key': line.seq, class: line.mark ? 'wait' : undefined }, el('span', { class: 'soft' }, clockText(line.time), ' '), line.text)))];
+// confinement shows what the program of a server may use of the machine, and the hosts that it asked for.
+function confinement(one) {
+  const text = el('p', {}, el('span', { class: one.closed ? one.way === 'none' ? 'soft' : 'ok' : 'bad', 'aria-hidden': 'true' }, one.closed ? one.way === 'none' ? '○ ' : '● ' : '▲ '), `It runs ${one.text}.`);
+  if (one.write.length === 0) return [text];
+  const each = (list, none) => (list.length ? list.map((part) => el('div', {}, el('code', {}, part))) : none);
+  const row = (name, ...value) => [el('dt', {}, name), el('dd', {}, ...value)];
+  const limits = [one.memory && `${sizeText(one.memory)} of memory`, one.cpus && countText(one.cpus, 'processor'), one.processes && `${numberText(one.processes)} processes and threads`].filter(Boolean);
+  return [text, el('dl', { class: 'list' },
+    row('Reads', one.way === 'container' ? 'its image' : 'the system', each(one.read, '')), row('Changes', each(one.write, 'nothing')), row('Network', one.net.join() === 'all' ? 'as weir' : each(one.net)), row('Variables', each(one.env, 'none of its own')),
+    row('Limits', limits.join(', ') || 'none'), row('Required', one.require ? 'yes: it is not started where something stays open' : 'no: it starts, and what stays open is said')),
+  one.hosts.length ? table([['Host', 'name'], ['Decision'], ['Last asked', 'number']], one.hosts.map((host) => ({ key: `${host.host} ${host.refused}`, cells: [host.host, el('span', { class: host.refused ? 'bad' : 'ok' }, host.refused ? '▲ refused' : '● let through'), clockText(host.at)] })), 'Hosts that it asked for')
+    : one.net.join() === 'all' || one.net.join() === 'none' ? '' : soft('It has asked for no host since weir started.')];
 }
 
-const operatorsOnly = (context, why) => el('p', { class: 'soft' }, why, ' ', el('button', { type: 'button', class: 'quiet', click: context.operate }, 'Operate'));
+// logOf shows what a server writes to standard error, as it comes.
+function logOf(name, context) {
+  if (log?.name !== name || log.lines.length === 0) return soft(log?.refused || 'It has written nothing to standard error.');
+  return [el('p', { class: 'row' }, el('label', {}, el('input', { type: 'checkbox', id: 'log-pause', checked: log.paused, change: (event) => { log.paused = event.target.checked; context.draw(); if (!log.paused) scrollLog(); } }), ' pause'),
+    aside(log.paused ? 'paused' : log.ended ? 'The stream has ended; it begins again.' : '● live'), copyButton(log.lines.map((line) => line.text).join('\n'), 'Copy all')),
+  el('pre', { class: 'log', id: 'log', tabindex: '0', role: 'log', 'aria-live': 'off', 'aria-label': `Log of ${name}` }, (log.paused ? log.kept ??= log.lines : (log.kept = undefined, log.lines)).map((line) => el('div', { 'data-key': line.seq, class: line.mark ? 'wait' : undefined }, aside(clockText(line.time), ' '), line.text)))];
+}
+
+const operatorsOnly = (context, why) => soft(why, ' ', button({ class: 'quiet', click: context.operate }, 'Operate'));
 
 // examine asks the doctor why a server does not work.
 const examine = (name, context) => context.run(async () => {

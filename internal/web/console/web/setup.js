@@ -1,6 +1,6 @@
 // Where the gateway's files are, and what looks after it.
 import { get, post } from './api.js';
-import { card, clockText, code, countText, el, empty, fact, heading, table, timeText } from './dom.js';
+import { aside, button, card, clockText, code, countText, el, empty, fact, heading, soft, table, timeText } from './dom.js';
 import { finding, tell, told } from './edit.js';
 
 let conf = { key: '', set: true }; // the configuration in effect: what is asked for, and the answer
@@ -30,7 +30,7 @@ export function view({ setup, overview }, context) {
     card('Files', el('dl', { class: 'list' },
       el('dt', {}, 'Configuration'), el('dd', {}, setup.config ? el('code', {}, setup.config) : 'none: the gateway runs with defaults'),
       el('dt', {}, 'Agreed definitions'), el('dd', {}, setup.lock ? el('code', {}, setup.lock) : 'none')),
-    el('p', { class: 'soft' }, 'A change of the configuration applies while the gateway runs.')),
+    soft('A change of the configuration applies while the gateway runs.')),
     told(context), effective(context), check(context),
     card('For programs', el('p', {}, el('a', { href: 'api/v1/openapi.json' }, '/api/v1/openapi.json'), ' describes all that this page reads. ', el('a', { href: 'metrics' }, '/metrics'), ' has figures for Prometheus, ', el('a', { href: 'healthz' }, '/healthz'), ' the state. There are pages for ', el('a', { href: './' }, 'the start'), ' and for ', el('a', { href: 'status' }, 'agents'), '.')),
   ];
@@ -47,11 +47,11 @@ function effective(context) {
     el('label', {}, el('input', { type: 'checkbox', id: 'defaults', checked: !conf.set, change: (event) => again({ set: !event.target.checked }) }), ' with defaults'),
     el('span', { class: 'soft', role: 'status' }, countText(page.total, 'key'))),
   all.length ? table([['Key', 'name'], ['Value', 'text'], ['From', 'name']], all.map((one) => ({ key: one.key, cells: [el('code', {}, one.key), valueOf(one.value), one.source] })), 'Configuration in effect') : empty(conf.key ? 'No such key' : 'Nothing is set', el('p', {}, conf.key ? 'No key that has a value begins so.' : 'All keys have their defaults.')),
-  all.length < page.total ? el('p', {}, el('button', { type: 'button', click: () => again({}, true) }, 'More keys')) : '',
-  el('p', { class: 'soft' }, 'Secrets are ***. ', el('code', {}, 'weir config show --origins'), ' prints the same.'));
+  all.length < page.total ? el('p', {}, button({ click: () => again({}, true) }, 'More keys')) : '',
+  soft('Secrets are ***. ', el('code', {}, 'weir config show --origins'), ' prints the same.'));
 }
 
-const valueOf = (value) => (value === '***' ? el('span', { class: 'soft' }, '*** hidden') : Array.isArray(value) ? value.join(' ') : String(value));
+const valueOf = (value) => (value === '***' ? aside('*** hidden') : Array.isArray(value) ? value.join(' ') : String(value));
 
 const order = ['fail', 'warn', 'ok'];
 
@@ -59,11 +59,11 @@ const order = ['fail', 'warn', 'ok'];
 function check(context) {
   if (!context.me.operates) {
     return card('Check', el('p', {}, 'In a shell, these say what is wrong, who can mend it and how:'), code('weir doctor\nweir config check', 'Commands', 'command'),
-      el('p', { class: 'soft' }, 'Operators see it here.', ' ', el('button', { type: 'button', class: 'quiet', click: context.operate }, 'Operate')));
+      soft('Operators see it here.', ' ', button({ class: 'quiet', click: context.operate }, 'Operate')));
   }
   const { looking, findings, at } = report ?? {};
   const count = (level) => (findings ?? []).filter((one) => one.level === level).length;
-  return card('Check', el('p', { class: 'row' }, el('button', { type: 'button', id: 'check', class: findings ? undefined : 'primary', disabled: looking, click: () => look(context) }, looking ? 'Looking around…' : findings ? 'Look again' : 'Look around'),
+  return card('Check', el('p', { class: 'row' }, button({ id: 'check', class: findings ? undefined : 'primary', disabled: looking, click: () => look(context) }, looking ? 'Looking around…' : findings ? 'Look again' : 'Look around'),
     el('span', { class: 'soft', role: 'status' }, findings ? `${clockText(at)}: ${count('fail')} broken, ${count('warn')} to look at, ${count('ok')} fine` : 'The configuration, the programs of servers, the servers, the clients, the service and the disk, as weir doctor does, in 5 seconds at most.')),
   order.flatMap((level) => (findings ?? []).filter((one) => one.level === level)).map((one) => el('div', { 'data-key': `${one.id} ${one.thing} ${one.text}` }, finding(one), one.mends ? mending(one, context) : '')));
 }
@@ -78,8 +78,8 @@ function mending(one, context) {
     tell(`Done: ${done.mends}.${done.operation ? '' : ' weir undo does not take it back.'}`, done);
     await look(context);
   });
-  return planned ? el('p', { class: 'row notice' }, el('span', {}, 'weir will: ', el('code', {}, one.mends)), el('button', { type: 'button', id: 'mend', class: 'primary', click: mend }, 'Do it'), el('button', { type: 'button', click: show() }, 'Cancel'))
-    : el('p', {}, el('button', { type: 'button', class: 'mend', click: show(one) }, 'Mend…'));
+  return planned ? el('p', { class: 'row notice' }, el('span', {}, 'weir will: ', el('code', {}, one.mends)), button({ id: 'mend', class: 'primary', click: mend }, 'Do it'), button({ click: show() }, 'Cancel'))
+    : el('p', {}, button({ class: 'mend', click: show(one) }, 'Mend…'));
 }
 
 async function look(context) {

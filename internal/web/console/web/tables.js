@@ -1,6 +1,6 @@
 // What is kept for the viewer: tables that scroll, with conditions, sums and files; and long texts.
 import { file, get } from './api.js';
-import { card, copyButton, countText, el, empty, fact, heading, numberText, own, pager, sizeText, svg, table, timeText, visible } from './dom.js';
+import { aside, button, card, copyButton, countText, el, empty, fact, heading, numberText, own, pager, sizeText, soft, svg, table, timeText, visible } from './dom.js';
 import { Grid } from './grid.js';
 
 export const live = true;
@@ -61,7 +61,7 @@ function listing(list, context) {
     heading('Tables', `${countText(list.page.total, 'result')} kept for you, ${sizeText(list.size_bytes)}. Only you see them.`),
     table([['From', 'name'], ['Kind'], ['Rows', 'number'], ['Size', 'number'], ['Age', 'number'], ['Ends in', 'number'], ['Handle']],
       list.artifacts.map((a) => ({ key: a.handle, cells: [el('a', { href: `#/tables/${encodeURIComponent(a.handle)}` }, nameText(a)), a.kind === 'table' ? 'table' : a.media_type, a.rows === undefined ? '' : numberText(a.rows), sizeText(a.size_bytes),
-        timeText((now - Date.parse(a.created)) / 1000), timeText((Date.parse(a.expires) - now) / 1000), el('span', { class: 'soft' }, a.handle)] })), 'Kept results'),
+        timeText((now - Date.parse(a.created)) / 1000), timeText((Date.parse(a.expires) - now) / 1000), aside(a.handle)] })), 'Kept results'),
     pager(list.page, (to) => { offset = to; context.refresh(); }),
   ];
 }
@@ -79,8 +79,8 @@ function one({ kept, data, version }, context) {
   const crumbs = el('p', { class: 'crumbs' }, el('a', { href: '#/tables' }, 'Tables'), ' / ', shown.handle);
   const about = [kept?.rows === undefined ? '' : countText(kept.rows, 'row'), kept ? sizeText(kept.size_bytes) : ''].filter(Boolean).join(', ');
   if (data.text !== undefined && !data.rows) {
-    return [crumbs, heading(nameText(kept), about, copyButton(shown.handle, 'Copy the handle'), el('button', { type: 'button', class: 'primary', click: () => context.run(() => save(context, 'bytes')) }, 'Save')),
-      el('pre', { tabindex: '0', role: 'region', 'aria-label': 'The beginning of the text' }, data.text), data.notice ? el('p', { class: 'soft' }, data.notice) : '', how(data)];
+    return [crumbs, heading(nameText(kept), about, copyButton(shown.handle, 'Copy the handle'), button({ class: 'primary', click: () => context.run(() => save(context, 'bytes')) }, 'Save')),
+      el('pre', { tabindex: '0', role: 'region', 'aria-label': 'The beginning of the text' }, data.text), data.notice ? soft(data.notice) : '', how(data)];
   }
   const named = (kept?.columns ?? data.columns ?? []).filter((name) => name !== '_row_id');
   const every = [...named, ...(shown.columns ?? []).filter((name) => !named.includes(name))];
@@ -96,7 +96,7 @@ function one({ kept, data, version }, context) {
         el('select', { name: 'as', 'aria-label': 'Form of the file' }, options(forms)), el('button', { class: 'primary' }, shown.saving ?? 'Save'))),
     filters(every, again),
     tools(every, again, context),
-    total > 0 ? own(`grid ${shown.handle}`, shown.grid.node) : empty('No row fits', el('p', {}, el('button', { type: 'button', click: () => again({ where: [] }) }, 'Show all rows'))),
+    total > 0 ? own(`grid ${shown.handle}`, shown.grid.node) : empty('No row fits', el('p', {}, button({ click: () => again({ where: [] }) }, 'Show all rows'))),
     el('p', { class: 'soft', role: 'status', id: 'matched' }, grouped() ? countText(total, 'group') : shown.where.length ? `${countText(total, 'row')} of ${numberText(kept?.rows ?? total)}` : countText(total, 'row'),
       data.more_columns ? `, and ${countText(data.more_columns, 'more column')} that ${data.more_columns === 1 ? 'is' : 'are'} not shown` : '', total > 0 ? '. Click a row, or choose one with the arrow keys and Enter, to read all of it.' : '.'),
     grouped() && total > 0 ? bars(data) : '',
@@ -115,7 +115,7 @@ async function ask(from, limit, signal, context) {
   return answer;
 }
 
-const chip = (text, remove) => el('button', { type: 'button', class: 'tag', 'aria-label': `Remove: ${text}`, click: remove }, `${text} ✕`);
+const chip = (text, remove) => button({ class: 'tag', 'aria-label': `Remove: ${text}`, click: remove }, `${text} ✕`);
 
 function filters(columns, again) {
   return el('form', { class: 'controls', submit: (event) => {
@@ -132,7 +132,7 @@ function filters(columns, again) {
 
 // tools are the panels for columns, sums and the figures of a column, of which one is open.
 function tools(columns, again, context) {
-  const tab = (name, text) => el('button', { type: 'button', class: 'quiet', 'aria-expanded': String(shown.panel === name), 'aria-controls': 'panel', click: () => { shown.panel = shown.panel === name ? '' : name; context.draw(); } }, text);
+  const tab = (name, text) => button({ class: 'quiet', 'aria-expanded': String(shown.panel === name), 'aria-controls': 'panel', click: () => { shown.panel = shown.panel === name ? '' : name; context.draw(); } }, text);
   const panel = { columns: choice, sums: summing, figures: figuring }[shown.panel];
   return el('div', { class: 'tools' },
     el('p', { class: 'row' }, tab('columns', shown.columns ? `Columns: ${shown.columns.length} of ${columns.length}` : 'Columns'), tab('sums', grouped() ? 'Groups and sums ●' : 'Groups and sums'), tab('figures', 'Figures of a column')),
@@ -160,8 +160,8 @@ function choice(columns, again, context) {
       again({ columns: kept.length === columns.length ? undefined : kept, order: kept.includes(shown.order) ? shown.order : undefined });
     } }), ' ', name))),
     shown.more ? el('form', { class: 'row', submit: (event) => { event.preventDefault(); const field = event.target.elements.column; context.run(() => further(columns, field, again)); } },
-      el('input', { name: 'column', required: true, maxlength: '500', autocomplete: 'off', 'aria-label': 'Another column, by its name', placeholder: 'another column, by its name' }), el('button', {}, 'Show it'), el('span', { class: 'soft' }, `${countText(shown.more, 'more column')} ${shown.more === 1 ? 'is' : 'are'} not listed; ${numberText(widest)} fit.`)) : '',
-    el('p', { class: 'row' }, el('button', { type: 'button', disabled: !shown.columns, click: () => again({ columns: undefined }) }, 'Show all columns'), grouped() ? el('span', { class: 'soft' }, 'Groups and sums have columns of their own.') : ''));
+      el('input', { name: 'column', required: true, maxlength: '500', autocomplete: 'off', 'aria-label': 'Another column, by its name', placeholder: 'another column, by its name' }), el('button', {}, 'Show it'), aside(`${countText(shown.more, 'more column')} ${shown.more === 1 ? 'is' : 'are'} not listed; ${numberText(widest)} fit.`)) : '',
+    el('p', { class: 'row' }, button({ disabled: !shown.columns, click: () => again({ columns: undefined }) }, 'Show all columns'), grouped() ? aside('Groups and sums have columns of their own.') : ''));
 }
 
 function summing(columns, again) {
@@ -177,7 +177,7 @@ function summing(columns, again) {
     el('label', {}, 'show ', el('select', { name: 'sum', 'aria-label': 'Figure' }, options(sums))), el('label', {}, 'of ', el('select', { name: 'of', 'aria-label': 'Of which column' }, columnOptions(columns))), el('button', {}, 'Add')),
     grouped() ? el('p', { class: 'row' }, shown.group.map((name) => chip(`by ${name}`, () => again({ ...back, group: shown.group.filter((one) => one !== name) }))),
       shown.sums.map((one, i) => chip(`${nameOf(sums, one.op)}${one.column ? ` of ${one.column}` : ''}`, () => again({ ...back, sums: shown.sums.filter((_, k) => k !== i) }))),
-      el('button', { type: 'button', click: () => again({ ...back, group: [], sums: [] }) }, 'Back to the rows')) : el('p', { class: 'soft' }, 'A count needs no column. What is filtered out does not count.'));
+      button({ click: () => again({ ...back, group: [], sums: [] }) }, 'Back to the rows')) : soft('A count needs no column. What is filtered out does not count.'));
 }
 
 // figuring shows what is in a column: its figures and its most frequent values.
@@ -214,7 +214,7 @@ function bars({ columns = [], rows: groups = [], total = 0 }, title = undefined)
   return card(title ?? `${columns[last]} by ${columns.slice(0, last).join(', ')}`, el('dl', { class: 'bars' }, shownGroups.map((row, i) => el('div', {},
     el('dt', { title: row.slice(0, last).join(', ') }, row.slice(0, last).join(', ') || '(empty)'),
     el('dd', {}, svg('svg', { class: 'hbar', 'aria-hidden': 'true' }, svg('rect', { class: values[i] < 0 ? 'bar bad' : 'bar', width: `${Math.max(0.5, (100 * Math.abs(values[i])) / most)}%`, height: '100%', rx: 2 })), el('span', {}, number(row[last]) && row[last].length < 16 ? values[i].toLocaleString('en', { maximumFractionDigits: 20 }) : row[last]))))),
-  total > shownGroups.length ? el('p', { class: 'soft' }, `The first ${shownGroups.length} of ${numberText(total)}.`) : '');
+  total > shownGroups.length ? soft(`The first ${shownGroups.length} of ${numberText(total)}.`) : '');
 }
 
 // openRow shows all of a row.
@@ -222,8 +222,8 @@ function openRow(index, columns, values) {
   const close = () => { dialog.close(); dialog.remove(); };
   const dialog = /** @type {HTMLDialogElement} */ (el('dialog', { class: 'record', 'aria-labelledby': 'record-title', close: () => dialog.remove() },
     el('h2', { id: 'record-title' }, `Row ${numberText(index + 1)}`),
-    el('div', { class: 'values', tabindex: '0', role: 'region', 'aria-label': 'Its values' }, el('dl', { class: 'list' }, columns.map((name, i) => [el('dt', {}, name), el('dd', {}, values[i] === undefined ? el('span', { class: 'soft' }, 'not there') : values[i])]))),
-    el('p', { class: 'row' }, el('button', { type: 'button', class: 'primary', click: close }, 'Close'), copyButton(visible(columns.map((name, i) => `${name}: ${values[i] ?? ''}`).join('\n'))))));
+    el('div', { class: 'values', tabindex: '0', role: 'region', 'aria-label': 'Its values' }, el('dl', { class: 'list' }, columns.map((name, i) => [el('dt', {}, name), el('dd', {}, values[i] === undefined ? aside('not there') : values[i])]))),
+    el('p', { class: 'row' }, button({ class: 'primary', click: close }, 'Close'), copyButton(visible(columns.map((name, i) => `${name}: ${values[i] ?? ''}`).join('\n'))))));
   document.body.append(dialog);
   dialog.showModal();
 }

@@ -1,5 +1,5 @@
 // A tree of which only the rows in sight are elements. Ten thousand entries scroll as a hundred do.
-import { el } from './dom.js';
+import { aside, el } from './dom.js';
 
 export const pageSize = 500;
 const fold = (open) => (open ? '▾ ' : '▸ ');
@@ -145,7 +145,7 @@ export class Tree {
     }
     if (!card.folder) return el('a', { ...all, href: this.address(card.id), title: card.description, click: () => this.#activate(node) }, card.name, card.side_effects ? el('span', { class: 'tag' }, 'side effects') : '');
     return el('div', { ...all, 'aria-expanded': String(Boolean(node.open)), 'data-path': card.id, click: () => { this.#activate(node); this.#toggle(node); } },
-      el('span', { 'aria-hidden': 'true', class: 'fold' }, fold(node.open)), card.name, ' ', el('span', { class: 'soft' }, /^\d+ \w+/.exec(card.description)?.[0]));
+      el('span', { 'aria-hidden': 'true', class: 'fold' }, fold(node.open)), card.name, ' ', aside(/^\d+ \w+/.exec(card.description)?.[0]));
   }
 
   // #fill asks for the page that has a hole.

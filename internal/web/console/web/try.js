@@ -1,6 +1,6 @@
 // Try: a form for an entry of the catalog, its call with what the server says and asks on the way, and the answer.
 import { request } from './api.js';
-import { card, clockText, code, countText, el, keyed, own, pretty, table } from './dom.js';
+import { aside, button, card, clockText, code, countText, el, keyed, own, pretty, soft, table } from './dom.js';
 import { exactly, form, schemaOf, secretName, spell } from './form.js';
 
 const mostTries = 10, mostHeard = 200, mostRows = 200;
@@ -131,20 +131,20 @@ function reply(mine, action, context) {
 // questions shows what the server asks.
 function questions(mine, context) {
   const { all } = mine.questions, approvals = all.every((one) => one.approval);
-  const button = (action, text, kind) => el('button', { type: 'button', id: action, class: kind, click: () => reply(mine, action, context) }, text);
+  const answer = (action, text, kind) => button({ id: action, class: kind, click: () => reply(mine, action, context) }, text);
   return el('section', { id: 'questions', class: 'notice asks', 'aria-label': 'Questions of the server' }, all.map((one) => el('div', { 'data-key': one.key }, el('h3', {}, one.title), one.text ? el('p', { class: 'text' }, one.text) : '',
     one.node ? own(`answer ${one.key}`, one.node) : '')),
-  el('p', { class: 'soft' }, approvals ? mine.kind === 'program' ? 'The calls before are made. Your answer stays at the gateway.' : 'Nothing has run yet. Your answer stays at the gateway.' : 'What you enter goes to this server.'),
-  el('p', { class: 'row' }, approvals ? [button('accept', 'Allow this call', 'primary'), button('decline', 'Do not run it')] : [button('accept', 'Send the answer', 'primary'), button('decline', 'Decline'), button('cancel', 'Cancel the call')]));
+  soft(approvals ? mine.kind === 'program' ? 'The calls before are made. Your answer stays at the gateway.' : 'Nothing has run yet. Your answer stays at the gateway.' : 'What you enter goes to this server.'),
+  el('p', { class: 'row' }, approvals ? [answer('accept', 'Allow this call', 'primary'), answer('decline', 'Do not run it')] : [answer('accept', 'Send the answer', 'primary'), answer('decline', 'Decline'), answer('cancel', 'Cancel the call')]));
 }
 
 // said shows the notifications of a call as they come.
 function said(mine) {
   const { progress, total } = mine.progress ?? {};
   return [
-    mine.progress && mine.running ? el('p', { class: 'row' }, el('progress', { max: total ? String(total) : undefined, value: total ? String(progress) : undefined, 'aria-label': 'Progress' }), el('span', { class: 'soft' }, total ? `${progress} of ${total}` : '')) : '',
+    mine.progress && mine.running ? el('p', { class: 'row' }, el('progress', { max: total ? String(total) : undefined, value: total ? String(progress) : undefined, 'aria-label': 'Progress' }), aside(total ? `${progress} of ${total}` : '')) : '',
     mine.heard.length ? keyed('heard', el('details', { open: true }, el('summary', {}, `${countText(mine.heard.length, 'message')} of the server`), el('pre', { class: 'log', id: 'heard', tabindex: '0', role: 'log', 'aria-label': 'Messages of the server' }, mine.heard.map((one) =>
-      el('div', {}, el('span', { class: 'soft' }, clockText(one.at), ' '), el('span', { class: /err|crit|alert|emerg/.test(one.level) ? 'bad' : /warn/.test(one.level) ? 'wait' : 'soft' }, one.level, ' '), one.text))))) : '',
+      el('div', {}, aside(clockText(one.at), ' '), el('span', { class: /err|crit|alert|emerg/.test(one.level) ? 'bad' : /warn/.test(one.level) ? 'wait' : 'soft' }, one.level, ' '), one.text))))) : '',
   ];
 }
 
@@ -152,11 +152,11 @@ export function tryIt(mine, e, context) {
   inSight = mine;
   const title = { prompt: 'Get it', resource: 'Read it', resource_template: 'Read one', program: 'Run it' }[e.kind] ?? 'Try it';
   return keyed('try', card(title, mine.form ? own(`form ${e.id}`, mine.form.node) : '',
-    el('p', { class: 'row' }, el('button', { type: 'button', id: 'call', class: 'primary', disabled: Boolean(mine.running || mine.questions), click: () => start(mine, false, context) }, mine.running ? 'Running…' : e.kind === 'tool' ? 'Call' : e.kind === 'program' ? 'Run' : e.kind === 'prompt' ? 'Get' : 'Read'),
-      e.kind === 'tool' ? el('button', { type: 'button', disabled: Boolean(mine.running || mine.questions), click: () => start(mine, true, context) }, 'Dry run') : '',
-      mine.running ? el('button', { type: 'button', id: 'stop', click: () => mine.running?.abort() }, 'Cancel') : '',
-      e.kind === 'tool' && mine.form ? el('button', { type: 'button', class: 'quiet', click: async (event) => { const raw = mine.form.raw(); if (raw === undefined) return; const button = event.currentTarget; await navigator.clipboard.writeText(shell(e.id, raw)); button.textContent = 'Copied'; } }, 'Copy as weir call') : ''),
-    el('p', { class: 'soft' }, 'A call has your rights at ', el('code', {}, '/mcp'), ', and counts as one of an agent.', e.destructive ? ' This tool may destroy data.' : ''),
+    el('p', { class: 'row' }, button({ id: 'call', class: 'primary', disabled: Boolean(mine.running || mine.questions), click: () => start(mine, false, context) }, mine.running ? 'Running…' : e.kind === 'tool' ? 'Call' : e.kind === 'program' ? 'Run' : e.kind === 'prompt' ? 'Get' : 'Read'),
+      e.kind === 'tool' ? button({ disabled: Boolean(mine.running || mine.questions), click: () => start(mine, true, context) }, 'Dry run') : '',
+      mine.running ? button({ id: 'stop', click: () => mine.running?.abort() }, 'Cancel') : '',
+      e.kind === 'tool' && mine.form ? button({ class: 'quiet', click: async (event) => { const raw = mine.form.raw(); if (raw === undefined) return; const button = event.currentTarget; await navigator.clipboard.writeText(shell(e.id, raw)); button.textContent = 'Copied'; } }, 'Copy as weir call') : ''),
+    soft('A call has your rights at ', el('code', {}, '/mcp'), ', and counts as one of an agent.', e.destructive ? ' This tool may destroy data.' : ''),
     said(mine), mine.questions ? keyed('questions', questions(mine, context)) : '',
     mine.failed ? el('p', { class: 'notice bad', role: 'alert' }, mine.failed) : '', mine.answer ? keyed('outcome', outcome(mine, context)) : '', triesOf(mine)));
 }
@@ -181,7 +181,7 @@ function rowTable(rows) {
   const cell = (value) => (value === undefined ? '' : typeof value === 'string' ? value : spell(value));
   const numeric = columns.map((name) => rows.slice(0, mostRows).every((row) => row[name] === undefined || row[name] === null || (/^-?\d/.test(cell(row[name])) && typeof row[name] !== 'string')));
   return [table(columns.map((name, i) => [name, numeric[i] ? 'number' : 'value']), rows.slice(0, mostRows).map((row) => columns.map((name) => cell(row[name]))), 'The result as a table'),
-    rows.length > mostRows ? el('p', { class: 'soft' }, `The first ${mostRows} of ${countText(rows.length, 'row')}.`) : ''];
+    rows.length > mostRows ? soft(`The first ${mostRows} of ${countText(rows.length, 'row')}.`) : ''];
 }
 
 const pictures = /^image\/(png|jpeg|gif|webp)$/;
@@ -204,10 +204,10 @@ function outcome(mine, context) {
   const handles = [...new Set(texts.match(/\bart_[A-Za-z0-9_-]+/g) ?? [])].slice(0, 3), tasks = [...new Set(texts.match(/\btask_[A-Za-z0-9_-]+/g) ?? [])].slice(0, 1);
   const rows = failed || blocks.length !== 1 ? undefined : rowsOf(blocks[0].text);
   const how = mine.how === 'table' && !rows ? 'agent' : mine.how;
-  const tab = (value, name) => el('button', { type: 'button', class: 'quiet', 'aria-pressed': String(how === value), click: () => { mine.how = value; context.draw(); } }, name);
-  const tasking = (type, text, handle) => el('button', { type: 'button', id: `task-${type}`, click: () => viewTask(mine, handle, type, context) }, text);
+  const tab = (value, name) => button({ class: 'quiet', 'aria-pressed': String(how === value), click: () => { mine.how = value; context.draw(); } }, name);
+  const tasking = (type, text, handle) => button({ id: `task-${type}`, click: () => viewTask(mine, handle, type, context) }, text);
   return el('div', { id: 'outcome', class: 'outcome' },
-    el('p', { class: 'row', role: 'status' }, el('strong', { class: failed ? 'bad' : 'ok' }, failed ? '▲ Error' : '● Result'), el('span', { class: 'soft' }, `${mine.took.toFixed(0)} ms`), tab('agent', 'As an agent sees it'), rows ? tab('table', 'Table') : '', tab('raw', 'Raw'),
+    el('p', { class: 'row', role: 'status' }, el('strong', { class: failed ? 'bad' : 'ok' }, failed ? '▲ Error' : '● Result'), aside(`${mine.took.toFixed(0)} ms`), tab('agent', 'As an agent sees it'), rows ? tab('table', 'Table') : '', tab('raw', 'Raw'),
       handles.map((handle) => el('a', { href: `#/tables/${handle}` }, `Open ${handle}`))),
     tasks.map((handle) => el('p', { class: 'row' }, 'It still runs, as a task. ', tasking('head', 'Wait for its result', handle), tasking('cancel', 'Cancel the task', handle))),
     how === 'raw' ? code(pretty(mine.answer), 'The raw answer') : how === 'table' ? rowTable(rows) : blocks.map(shown));
@@ -243,13 +243,13 @@ const ended = (one) => el('span', { class: one.bad ? 'bad' : 'ok' }, one.bad ? '
 // lastTries lists the tries of all entries.
 export function lastTries() {
   const all = tries();
-  return all.length === 0 ? '' : card('Your last tries', el('ul', { class: 'rows' }, all.map((one) => el('li', {}, el('a', { href: `#/catalog/${encodeURIComponent(one.id)}` }, one.name), ' ', ended(one), ' ', el('span', { class: 'soft' }, `${clockText(one.at)}, ${one.took} ms`), el('div', { class: 'soft clip' }, one.raw)))),
-    el('p', { class: 'soft' }, 'They stay in this tab, without results and secrets.'));
+  return all.length === 0 ? '' : card('Your last tries', el('ul', { class: 'rows' }, all.map((one) => el('li', {}, el('a', { href: `#/catalog/${encodeURIComponent(one.id)}` }, one.name), ' ', ended(one), ' ', aside(`${clockText(one.at)}, ${one.took} ms`), el('div', { class: 'soft clip' }, one.raw)))),
+    soft('They stay in this tab, without results and secrets.'));
 }
 
 // triesOf lists the tries of an entry: one click enters their arguments again.
 function triesOf(mine) {
   const all = mine.form ? tries().filter((one) => one.id === mine.id && one.raw !== '{}') : [];
   return all.length === 0 ? '' : keyed('tries', el('details', {}, el('summary', {}, `Your last ${all.length === 1 ? 'try' : `${all.length} tries`}`), el('ul', { class: 'rows' }, all.map((one) => el('li', {},
-    el('button', { type: 'button', class: 'quiet', title: 'Enter these arguments again', click: () => mine.form.set(one.raw) }, el('code', {}, one.raw.slice(0, 120))), ' ', ended(one), ' ', el('span', { class: 'soft' }, clockText(one.at)))))));
+    button({ class: 'quiet', title: 'Enter these arguments again', click: () => mine.form.set(one.raw) }, el('code', {}, one.raw.slice(0, 120))), ' ', ended(one), ' ', aside(clockText(one.at)))))));
 }
