@@ -271,7 +271,7 @@ func (g *Gateway) start(c *config.Config) {
 	g.Catalog.listings.Start()
 	g.Auditor.Configured(c, nil)
 	if !g.opts.Shell { // it would wait for the collector
-		g.Reports.SendSpans(c)
+		g.Reports.Send(c)
 	}
 	g.Catalog.firsts.follow(func(ctx context.Context) {
 		_ = g.manager.Ready(ctx) // Gateway.Ready reports the error of required servers

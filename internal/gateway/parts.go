@@ -59,8 +59,11 @@ func (g *Gateway) table() part.Table {
 		{Name: "placement", Close: func(ctx context.Context) { g.placement.Close(ctx) }},
 		{Name: "agents", Close: func(context.Context) { g.Agents.Close() }},
 		{Name: "trace", Keys: part.AtOnce("otlp"), Prepare: func(r part.Reload) (func(), error) {
-			return func() { g.Reports.SendSpans(r.Next) }, nil
-		}, Close: func(ctx context.Context) { spans.Go(func() { g.Reports.Trace.Close(ctx) }) }},
+			return func() { g.Reports.Send(r.Next) }, nil
+		}, Close: func(ctx context.Context) {
+			spans.Go(func() { g.Reports.Trace.Close(ctx) })
+			spans.Go(func() { g.Reports.Export.Close(ctx) })
+		}},
 		{Name: "first listings", Close: func(context.Context) { g.Catalog.firsts.end() }},
 		{Name: "offices", Keys: slices.Concat(part.AtRestart("hubs"), []part.Key{office.HubKey}), Prepare: func(r part.Reload) (func(), error) {
 			return g.Offices.Prepare(r)

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
 	"github.com/weir-mcp/weir/internal/config"
@@ -20,6 +21,7 @@ type Reports struct {
 	Metrics  *metrics.Metrics
 	History  history.Book  // the most recent events
 	Trace    *trace.Tracer // follows operations; sends spans if the configuration says where
+	Export   *metrics.Exporter
 	Usage    *Usage
 	Sessions *SessionCount // of HTTP endpoints
 
@@ -51,6 +53,7 @@ func NewReports(n ReportNeeds) *Reports {
 	})
 	n.Totals.HTTPSessions, n.Totals.Spans = r.Sessions.Figures, r.Trace.Spans
 	r.Metrics = metrics.NewMetrics(n.Totals)
+	r.Export = r.Metrics.NewExporter(metrics.ExportOptions{Version: n.Version, Instance: n.Instance, Logger: n.Log, Redact: n.Clean})
 	var write func(telemetry.Event)
 	if n.Events != nil {
 		write = n.Events.Write
@@ -62,14 +65,14 @@ func NewReports(n ReportNeeds) *Reports {
 // Tell reports an event.
 func (r *Reports) Tell(e telemetry.Event) { r.tell(e) }
 
-// SendSpans applies the key otlp of a configuration.
-func (r *Reports) SendSpans(c *config.Config) {
-	if err := r.Trace.Configure(c.OTLP.Settings()); err != nil {
-		r.log.Error("spans cannot be sent", "err", err)
+// Send applies the key otlp of a configuration, to spans and metrics.
+func (r *Reports) Send(c *config.Config) {
+	if err := errors.Join(r.Trace.Configure(c.OTLP.Settings()), r.Export.Configure(c.OTLP.MetricsEndpoint())); err != nil {
+		r.log.Error("spans and metrics cannot be sent", "err", err)
 	}
 }
 
-// Close closes the log of events. The Trace ends by itself.
+// Close closes the log of events. The Trace and the Export end by themselves.
 func (r *Reports) Close(context.Context) {
 	if r.events == nil {
 		return

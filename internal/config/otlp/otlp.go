@@ -1,29 +1,35 @@
-// Package otlp is the section otlp of a configuration: where the spans of requests go. A gateway has it
+// Package otlp is the section otlp of a configuration: where the spans of requests and the metrics go. A gateway has it
 // in weir.yaml, a Computer next to its servers.
 package otlp
 
 import (
 	"encoding/json"
+	"net/url"
 	"strings"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/json/strict"
 	"github.com/weir-mcp/weir/internal/net/address"
+	"github.com/weir-mcp/weir/internal/observe/otlphttp"
 	"github.com/weir-mcp/weir/internal/observe/trace"
 )
 
-// Section configures the export of spans.
+// Section configures the export of spans and metrics.
 type Section struct {
-	URL         string                   `key:"url" doc:"The OTLP/HTTP endpoint of a collector, such as http://127.0.0.1:4318. /v1/traces is added if the path does not end so. http works for addresses that are not public. Default: no spans."`
+	URL         string                   `key:"url" doc:"The OTLP/HTTP endpoint of a collector, such as http://127.0.0.1:4318. /v1/traces is added if the path does not end so; metrics go to /v1/metrics next to it. http works for addresses that are not public. Default: no spans."`
 	Headers     map[string]strict.Secret `key:"headers" doc:"HTTP headers sent with each export, best with ${VAR} where they are a key."`
 	Sample      float64                  `key:"sample" default:"1" doc:"The part of traces, from 0 to 1, that is kept. If a request has a traceparent, its sampled flag decides instead."`
-	ServiceName string                   `key:"service_name" default:"weir" doc:"service.name in traces."`
+	Metrics     time.Duration            `key:"metrics" default:"0" min:"0s" doc:"How often a gateway sends the figures of /metrics, such as 60s; 0 sends none."`
+	ServiceName string                   `key:"service_name" default:"weir" doc:"service.name in traces and metrics."`
 	Timeout     time.Duration            `key:"timeout" default:"10s" min:"1ms" doc:"How long one export may take."`
 }
 
-// tracesPath is the path of OTLP/HTTP for spans.
-const tracesPath = "/v1/traces"
+// The paths of OTLP/HTTP for spans and metrics.
+const (
+	tracesPath  = "/v1/traces"
+	metricsPath = "/v1/metrics"
+)
 
 // Check reports the faults of the section at the key otlp, and completes its URL.
 func (o *Section) Check(d *strict.Decoder) {
@@ -33,6 +39,9 @@ func (o *Section) Check(d *strict.Decoder) {
 	}
 	if o.ServiceName == "" {
 		d.Fail(d.At("otlp.service_name"), "otlp.service_name", "otlp.service_name is empty")
+	}
+	if o.Metrics > 0 && o.Metrics < minEvery {
+		d.Fail(d.At("otlp.metrics"), "otlp.metrics", "otlp.metrics must be %v or more, or 0 for none, not %v", minEvery, o.Metrics)
 	}
 	d.CheckHeaders(o.Headers, key, strict.Secret.Reveal)
 	if o.URL == "" {
@@ -58,6 +67,20 @@ func (o *Section) Check(d *strict.Decoder) {
 		u.Path, u.RawPath = strings.TrimRight(u.Path, "/")+tracesPath, ""
 	}
 	o.URL = u.String()
+}
+
+// minEvery is the shortest time between two exports of metrics.
+const minEvery = time.Second
+
+// MetricsEndpoint returns where metrics go and how often. Without a URL, or without a time, there is none.
+func (o *Section) MetricsEndpoint() (to otlphttp.Endpoint, every time.Duration) {
+	traces := o.Settings()
+	u, err := url.Parse(traces.URL)
+	if err != nil || traces.URL == "" || o.Metrics == 0 {
+		return otlphttp.Endpoint{}, 0
+	}
+	u.Path, u.RawPath = strings.TrimSuffix(strings.TrimRight(u.Path, "/"), tracesPath)+metricsPath, ""
+	return otlphttp.Endpoint{URL: u.String(), Headers: traces.Headers, Service: traces.Service, Timeout: traces.Timeout}, o.Metrics
 }
 
 // Settings returns where spans go, and nowhere if the section has no URL.
@@ -98,6 +121,9 @@ func Read(section json.RawMessage, lookupEnv func(string) (string, bool)) (*Sect
 	strict.SetDefaults(&whole)
 	d.Decode(root, "", &whole)
 	whole.OTLP.Check(d)
+	if whole.OTLP.Metrics > 0 {
+		d.Fail(d.At("otlp.metrics"), "otlp.metrics", "otlp.metrics is for gateways: a Computer has no /metrics")
+	}
 	if problems := d.Problems(); len(problems) > 0 {
 		return nil, &strict.Error{Problems: problems}
 	}

@@ -32,6 +32,25 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestMetricsEndpoint: metrics go next to spans, with the same headers, service and timeout.
+func TestMetricsEndpoint(t *testing.T) {
+	for url, want := range map[string]string{
+		"http://127.0.0.1:4318/v1/traces":                "http://127.0.0.1:4318/v1/metrics",
+		"https://example.com/otlp/v1/traces/?team=a%2Fb": "https://example.com/otlp/v1/metrics?team=a%2Fb",
+	} {
+		o := otlp.Section{URL: url, Metrics: time.Minute, ServiceName: "gate", Timeout: time.Second}
+		to, every := o.MetricsEndpoint()
+		if to.URL != want || every != time.Minute || to.Service != "gate" || to.Timeout != time.Second {
+			t.Errorf("%+v every %v, want %s", to, every, want)
+		}
+	}
+	for _, o := range []otlp.Section{{URL: "https://example.com/v1/traces"}, {Metrics: time.Minute}} {
+		if to, every := o.MetricsEndpoint(); to.URL != "" || every != 0 {
+			t.Errorf("%+v: metrics go to %s", o, to.URL)
+		}
+	}
+}
+
 // TestReadRefuses lists sections that are errors, with a part of the message.
 func TestReadRefuses(t *testing.T) {
 	for section, want := range map[string]string{
@@ -49,6 +68,8 @@ func TestReadRefuses(t *testing.T) {
 		`{"url":"https://example.com","sample":2}`:                   "otlp.sample must be from 0 to 1",
 		`{"url":"https://example.com","service_name":""}`:            "otlp.service_name is empty",
 		`{"sample":1}`: "otlp has no url",
+		`{"url":"https://example.com","metrics":"60s"}`: "otlp.metrics is for gateways",
+		`{"url":"https://example.com","metrics":"1ms"}`: "otlp.metrics must be 1s or more",
 	} {
 		_, err := otlp.Read(json.RawMessage(section), environment)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {

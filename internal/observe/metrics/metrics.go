@@ -73,6 +73,7 @@ type UpstreamFigures struct {
 // Metrics counts events for Prometheus. Several can live in one process. All methods are safe for concurrent use.
 type Metrics struct {
 	registry *prometheus.Registry
+	began    time.Time
 	calls    *prometheus.CounterVec
 	errors   *prometheus.CounterVec
 	duration *prometheus.HistogramVec
@@ -93,6 +94,7 @@ type Metrics struct {
 func NewMetrics(totals Totals) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
+		began:    time.Now(),
 		calls:    counters("calls_total", "Calls of tools, through tool_execute and /mcps/NAME/mcp, by tool without its version or hash, upstream and how they ended (ok, tool_error, cache_hit, dry_run, unread for an answer that was handed on byte by byte, or the error's code).", "outcome", "tool", "upstream"),
 		errors:   counters("errors_total", "Errors that the gateway answered, by meta-tool and code.", "code", "meta_tool"),
 		duration: times("request_duration_seconds", "Time from a request of a meta-tool to its answer.", "meta_tool", .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60),

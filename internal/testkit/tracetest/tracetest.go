@@ -1,8 +1,3 @@
-// Package tracetest is a collector of OpenTelemetry for tests: it takes spans as OTLP over HTTP in
-// JSON, and refuses everything that the specification of OTLP does not allow. It shares no code with
-// the tested package.
-//
-//	POST /v1/traces ─▶ gunzip ─▶ strict decoding ─▶ Spans
 package tracetest
 
 import (
@@ -31,7 +26,7 @@ type Span struct {
 	Attributes                     map[string]string
 }
 
-// Collector takes spans until its test ends.
+// Collector takes spans and metrics until its test ends.
 type Collector struct {
 	URL string // without a path
 
@@ -40,6 +35,9 @@ type Collector struct {
 	spans  []Span
 	bodies []string
 	header http.Header
+
+	points  map[string]Point
+	exports int // of metrics
 }
 
 // New starts a Collector on a free port.
@@ -53,7 +51,14 @@ func New(t testing.TB) *Collector {
 
 // ServeHTTP implements http.Handler.
 func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	spans, body, err := read(r)
+	body, err := read(r)
+	var spans []Span
+	var points map[string]Point
+	if err == nil && r.URL.Path == "/v1/metrics" {
+		points, err = decodeMetrics(body)
+	} else if err == nil {
+		spans, err = decode(body)
+	}
 	if err != nil {
 		c.t.Errorf("an export that is no OTLP: %v\n%s", err, body)
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -61,7 +66,12 @@ func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.spans, c.bodies, c.header = append(c.spans, spans...), append(c.bodies, body), r.Header.Clone()
+	if c.header = r.Header.Clone(); points != nil {
+		c.points = points
+		c.exports++
+	} else {
+		c.spans, c.bodies = append(c.spans, spans...), append(c.bodies, string(body))
+	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = io.WriteString(w, `{"partialSuccess":{}}`) // the test sees the missing spans
 }
@@ -129,20 +139,15 @@ type (
 )
 
 // read reads an export.
-func read(r *http.Request) (spans []Span, body string, err error) {
-	if r.Method != http.MethodPost || r.URL.Path != "/v1/traces" || r.Header.Get("Content-Type") != "application/json" || r.Header.Get("Content-Encoding") != "gzip" {
-		return nil, "", fmt.Errorf("%s %s with %v", r.Method, r.URL.Path, r.Header)
+func read(r *http.Request) (body []byte, err error) {
+	if r.Method != http.MethodPost || r.URL.Path != "/v1/traces" && r.URL.Path != "/v1/metrics" || r.Header.Get("Content-Type") != "application/json" || r.Header.Get("Content-Encoding") != "gzip" {
+		return nil, fmt.Errorf("%s %s with %v", r.Method, r.URL.Path, r.Header)
 	}
 	z, err := gzip.NewReader(r.Body)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	raw, err := io.ReadAll(z)
-	if err != nil {
-		return nil, "", err
-	}
-	spans, err = decode(raw)
-	return spans, string(raw), err
+	return io.ReadAll(z)
 }
 
 func decode(raw []byte) (spans []Span, err error) {
