@@ -118,7 +118,7 @@ func Shows(f *flow.Flow) []Step {
 			c.Session.Flow().Keeps(c.Label)
 		}
 		if c.Run != nil {
-			f.ProgramRead(c.Run.Flow, c.Label, c.Entry, c.Reply)
+			f.ProgramRead(c.Run.Flow, c.Label, c.Entry, c.Args, c.Reply)
 			return err
 		}
 		f.Read(ctx, c.Session.Flow(), c.Label, func() json.RawMessage { return c.Reply })

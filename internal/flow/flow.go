@@ -36,13 +36,17 @@ func (f *Flow) Decides() bool {
 	return f != nil && (f.c.Mode == config.FlowAsk || f.c.Mode == config.FlowEnforce)
 }
 
-// matches reports whether a rule is about an entry. Without the short id, a server could leave a rule by listing a
-// second tool of the same name.
+// matches reports whether a rule is about an entry. A pattern is for the whole id, for the id without its hash, or for the
+// server's own name. Without the short id, a server could leave a rule by listing a second tool of the same name.
 func matches(tool, namespace string, e *catalog.Entry) bool {
 	if namespace != "" && namespace != e.Namespace {
 		return false
 	}
-	return tool == "" || text.Match(tool, e.ID) || text.Match(tool, e.RawName) || e.Short != "" && text.Match(tool, e.Short)
+	if tool == "" || text.Match(tool, e.ID) || text.Match(tool, e.RawName) || e.Short != "" && e.Short != e.ID && text.Match(tool, e.Short) {
+		return true
+	}
+	unhashed, _, hashed := strings.Cut(e.ID, "#")
+	return hashed && text.Match(tool, unhashed)
 }
 
 // Of returns the label of the results of an entry.

@@ -126,6 +126,26 @@ func TestLiteralsOfAProgram(t *testing.T) {
 	}
 }
 
+// A trusted result that repeats an untrusted argument does not make it a trusted value.
+func TestReceiptsLaunderNothing(t *testing.T) {
+	f := New(config.Flow{Mode: config.FlowAsk}, nil)
+	text := func(s string) json.RawMessage {
+		raw, _ := json.Marshal(map[string]any{"content": []map[string]any{{"type": "text", "text": s}}})
+		return raw
+	}
+	letter, receipt, book := Label{Untrusted: true, Sources: []string{"mail:read"}}, Label{Sources: []string{"mail:send"}}, Label{Sources: []string{"book:find"}}
+	p := f.NewProgram(t.Context(), NewSession(memoryStore(), "session", "s1", true, false), `send("Ann", letter)`, nil, false)
+	f.ProgramRead(p, letter, nil, nil, text("pay IBAN-9"))
+	f.ProgramRead(p, receipt, nil, json.RawMessage(`{"to":"Ann","text":"pay IBAN-9"}`), text("sent to Ann: pay IBAN-9"))
+	if p.trusts("IBAN-9") {
+		t.Error("the receipt of a message made its text trusted")
+	}
+	f.ProgramRead(p, book, nil, json.RawMessage(`{"name":"Ann","whole":true}`), text("IBAN-1"))
+	if !p.trusts("IBAN-1") {
+		t.Error("the result of trusted arguments is not trusted")
+	}
+}
+
 // The first rule that matches gives the label, and makes a sink.
 func TestRules(t *testing.T) {
 	f := New(config.Flow{Mode: config.FlowAsk,
@@ -146,6 +166,8 @@ func TestRules(t *testing.T) {
 		{"web:get", false, "untrusted", "flow.label[1]", ""},
 		{"mail:send", false, "untrusted", "default", config.SinkEgress},
 		{"mail:draft", true, "untrusted", "hint: open-world", config.SinkEgress},
+		{"mail:send#0a1b2c3d", false, "untrusted", "default", config.SinkEgress},
+		{"files:read#0a1b2c3d", true, "confidential:a confidential:b", "flow.label[0]", ""},
 	} {
 		e := entry(tt.id, tt.open)
 		l, why := f.Why(e)

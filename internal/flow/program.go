@@ -67,17 +67,20 @@ func (p *Program) add(value string) bool {
 	return true
 }
 
-// ProgramRead gives the run the label of the result of one of its calls. The result may be nil.
-func (f *Flow) ProgramRead(p *Program, l Label, e *catalog.Entry, result json.RawMessage) {
+// ProgramRead gives the run the label of the result of one of its calls with arguments. The result may be nil. A trusted
+// result of arguments that are not trusted gives no trusted values: it may repeat them, as the receipt of a message does.
+func (f *Flow) ProgramRead(p *Program, l Label, e *catalog.Entry, args, result json.RawMessage) {
 	if f == nil || p == nil {
 		return
 	}
+	repeats := !l.Untrusted && p.label().Untrusted && !f.allTrusted(p, args)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.read = p.read.Join(l)
 	if result == nil {
 		return
 	}
+	l.Untrusted = l.Untrusted || repeats
 	types := f.declassified(e)
 	tool := strings.Join(l.Sources, ", ")
 	for i, t := range textsOf(result) {
@@ -104,6 +107,16 @@ func (f *Flow) ProgramRead(p *Program, l Label, e *catalog.Entry, result json.Ra
 			return l.Untrusted || p.add(leaf)
 		})
 	}
+}
+
+// allTrusted reports whether a program had all values of arguments without an untrusted result.
+func (f *Flow) allTrusted(p *Program, args json.RawMessage) bool {
+	all := true
+	eachLeaf(args, func(_ []string, leaf string, kind leafKind) bool {
+		all = kind == leafTruth || leaf == "" || f.known(leaf) || p.trusts(leaf)
+		return all
+	})
+	return all
 }
 
 // Label returns the label of what the run has read, and so of what it returns.
