@@ -3,7 +3,7 @@
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: help build images transcript test chart chart-check fmt vet vet-systems staticcheck race simulation bench-once interop clients package-files dist-check packages release-notes bench bench-go bench-load bench-scale bench-cluster bench-start bench-context chaos fuzz clean
+.PHONY: help build images transcript test chart chart-check fmt vet vet-systems staticcheck race simulation bench-once interop clients dojo package-files dist-check packages release-notes bench bench-go bench-load bench-scale bench-cluster bench-start bench-context chaos fuzz clean
 
 GO          ?= go
 GORELEASER  ?= $(GO) run github.com/goreleaser/goreleaser/v2@v2.16.0
@@ -19,6 +19,7 @@ CONTEXT     ?=
 FUZZTIME    ?= 20s
 KILLS       ?= 100
 CHAOS       ?= 10m
+DOJO        ?=
 SEED        ?= 0
 SEEDS       ?= 1000
 BEFORE      ?=
@@ -85,6 +86,10 @@ interop: build ## foreign MCP clients, servers and the official conformance suit
 # make interop runs two of the six. What is installed stays in interop/hosts until make clean.
 clients: build ## weir connect with the six programs of interop/hosts (npm, 1.5 GB)
 	node interop/hosts.mjs --weir bin/weir
+
+# AgentDojo of PyPI with what it needs (400 MB) lands in interop/.work. It takes minutes, so CI does not run it.
+dojo: build ## the proof of flow labels: AgentDojo's tasks and attacks through weir, DOJO='--json FILE'
+	node interop/dojo.mjs --weir bin/weir $(DOJO)
 
 # What packages hold in addition to the program, made by the program itself. gzip -n leaves out the time.
 package-files: ## the manual pages and the completions of packages

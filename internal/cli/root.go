@@ -121,7 +121,7 @@ the parts it wants of a result that is too long to read.`,
 	}
 	in("first", firstCommands(a)...)
 	in("first", doctorCommand(a))
-	in("gateway", serveCommand(a), attachCommand(a), serviceCommand(a), agentCommand(a), hubCommand(a), computerCommand(a), configCommand(a), policyCommand(a), secretCommand(a), trustCommand(a))
+	in("gateway", serveCommand(a), attachCommand(a), serviceCommand(a), agentCommand(a), hubCommand(a), computerCommand(a), configCommand(a), policyCommand(a), flowCommand(a), secretCommand(a), trustCommand(a))
 	in("gateway", loginCommand(a), logoutCommand(a), credentialsCommand(a), accountCommand(a))
 	in("gateway", operatorCommands(a)...)
 	in("gateway", auditCommand(a))

@@ -108,6 +108,7 @@ var places = []place{
 	{"internal/access/callers", contracts, []string{"internal/config"}, "who may call by a configuration; converts it for access and guard, which know none"},
 	{"internal/part", contracts, []string{"internal/config"}, "the life of a part of a gateway; is given configurations, and knows no part"},
 	{"internal/flow", contracts, []string{"internal/catalog", "internal/config"}, "labels of results and what they allow; carried by all parts of a call as values that they do not look into"},
+	{"internal/flow/propose", contracts, []string{"internal/config"}, "a first flow section, made of what servers say of their tools; knows no gateway, and the room of the labels does not know it"},
 	{"internal/bridge", contracts, nil, "questions and notices of servers to agents, across the eras; both gateway and router use it"},
 
 	// state: what is kept, for how long, and who may use it
