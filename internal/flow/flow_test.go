@@ -235,6 +235,20 @@ func TestTextIsReadWhereItIsKept(t *testing.T) {
 	}
 }
 
+// The same call has the same question each time: a call whose question changes while it waits is refused.
+func TestQuestionsAreTheSame(t *testing.T) {
+	f := New(config.Flow{Mode: config.FlowAsk, Sinks: []config.FlowSink{{Tool: "send"}}}, nil)
+	p := f.NewProgram(t.Context(), NewSession(memoryStore(), "session", "s1", true, false), "", nil, false)
+	f.ProgramRead(p, Label{Untrusted: true, Sources: []string{"mail:read"}}, nil, nil, json.RawMessage(`{"content":[{"type":"text","text":"aa bb cc dd ee"}]}`))
+	call := Call{Entry: &catalog.Entry{ID: "mail:send", RawName: "send"}, Args: json.RawMessage(`{"e":"ee","d":"dd","c":"cc","b":"bb","a":"aa"}`), Program: p}
+	first := f.Judge(t.Context(), nil, call)
+	for range 20 {
+		if v := f.Judge(t.Context(), nil, call); v != first {
+			t.Fatalf("%+v\n%+v", first, v)
+		}
+	}
+}
+
 func BenchmarkJudge(b *testing.B) {
 	f := New(config.Flow{Mode: config.FlowObserve}, nil)
 	e := &catalog.Entry{ID: "mail:read", RawName: "read", ReadOnly: true}

@@ -3,6 +3,8 @@ package flow
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -20,8 +22,8 @@ const (
 // maxLeaves bounds the values that are looked at in one message. A message with more is not trusted.
 const maxLeaves = 20_000
 
-// eachLeaf calls f with each value of a JSON document that has no members, until f returns false. A document that
-// cannot be read has one value, its text.
+// eachLeaf calls f with each value of a JSON document that has no members, until f returns false, in the same order each
+// time: a question that is made again has to have the same text. A document that cannot be read has one value, its text.
 func eachLeaf(raw json.RawMessage, f func(path []string, leaf string, kind leafKind) bool) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -43,8 +45,8 @@ func walk(v any, path []string, n *int, f func(path []string, leaf string, kind 
 	}
 	switch v := v.(type) {
 	case map[string]any:
-		for key, value := range v {
-			if !walk(value, append(path[:len(path):len(path)], key), n, f) {
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			if !walk(v[key], append(path[:len(path):len(path)], key), n, f) {
 				return false
 			}
 		}
