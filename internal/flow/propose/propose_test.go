@@ -94,6 +94,33 @@ func TestRuleOfAServerIsLast(t *testing.T) {
 	}
 }
 
+// Names of tools as servers of mail, files, chats, banks and bookings have them: no tool that changes something is left
+// out, and none that only reads is a sink, unless it takes an address.
+func TestEveryChangeIsASink(t *testing.T) {
+	const changes = `send_email delete_email create_calendar_event cancel_calendar_event reschedule_calendar_event
+		add_calendar_event_participants append_to_file create_file delete_file share_file add_user_to_channel
+		send_direct_message send_channel_message invite_user_to_slack remove_user_from_slack post_webpage send_money
+		schedule_transaction update_scheduled_transaction update_password update_user_info reserve_hotel
+		reserve_restaurant reserve_car_rental slack_post_message create_or_update_file merge_pull_request browser_click
+		write_query execute_sql edit_block move_file set_config_value`
+	const reads = `get_unread_emails search_emails get_scheduled_transactions list_files read_inbox get_users_in_channel
+		check_restaurant_opening_hours search_contacts_by_name read_channel_messages get_most_recent_transactions
+		list_pull_requests search_code describe_table git_diff find_symbol`
+	for name := range strings.FieldsSeq(changes) {
+		if p := For([]Tool{tool("any", name, "Does it.", "x", "")}); len(p.Sinks) != 1 {
+			t.Errorf("%s is no sink", name)
+		}
+	}
+	for name := range strings.FieldsSeq(reads) {
+		if p := For([]Tool{tool("any", name, "Does it.", "x", "")}); len(p.Sinks) != 0 {
+			t.Errorf("%s is a sink: %+v", name, p.Sinks)
+		}
+		if p := For([]Tool{tool("any", name, "Does it.", "url", "")}); len(p.Sinks) != 1 {
+			t.Errorf("%s takes an address and is no sink", name)
+		}
+	}
+}
+
 func TestClosed(t *testing.T) {
 	for schema, want := range map[string]bool{
 		``:                                   false,
