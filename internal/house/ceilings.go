@@ -44,7 +44,7 @@ var (
 
 	// importCeilings are for packages that put others together.
 	importCeilings = map[string]ceiling{
-		"internal/cli":      {72, "flow/propose makes a proposal of labels, commands, of which each knows its own room"},
+		"internal/cli":      {72, "commands, of which each knows its own room; weir flow propose is the last one"},
 		"internal/gateway":  {54, "puts a gateway together of its parts"},
 		"internal/metatool": {37, "the methods of MCP and the meta-tools: each step of a call is in the room that it belongs to"},
 		"internal/office":   {27, "offices of a gateway: hub, Agents, Computers and other nodes"},
@@ -55,6 +55,7 @@ var (
 	testedElsewhere = map[string]string{
 		"internal/flow":              "calls of a gateway are its interface: tests of internal/metatool read in each way, and try sinks",
 		"internal/host/confine":      "a hostile server of internal/host/sandbox tries its walls",
+		"internal/flow/propose":      "tables of tools; together they reach nine of ten statements",
 		"internal/setup/bundle":      "each test unpacks many bundles; together they reach nine of ten statements",
 		"internal/config":            "its cases are files of testdata",
 		"internal/columnar/codec":    "tables of values, and files with changed bytes; together they reach nine of ten statements",
