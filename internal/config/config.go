@@ -213,6 +213,7 @@ type Browse struct {
 
 // Search configures the ranking of entries.
 type Search struct {
+	Learn     bool      `key:"learn" default:"true" doc:"Prefer tools that callers of the same groups ran after searches with the same words. It decides between tools that match about equally. false also removes what was learnt."`
 	Embedding Embedding `key:"embedding" doc:"An OpenAI-compatible endpoint for embeddings. Its ranking is fused into the ranking by words. Default: none, and nothing is sent anywhere."`
 }
 

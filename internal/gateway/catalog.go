@@ -234,6 +234,9 @@ func (k *Catalog) Missing() []metatool.Missing { return missing(k.manager, k.liv
 // Down returns the upstreams whose entries are found although they cannot be called now.
 func (k *Catalog) Down() []metatool.Missing { return down(k.manager, k.live) }
 
+// Ranking returns the searches of the catalog.
+func (k *Catalog) Ranking() *ranking.Ranking { return k.ranking }
+
 // Snapshot implements metatool.Upstreams.
 func (k *Catalog) Snapshot() *metatool.Snapshot { return k.live.Snapshot() }
 

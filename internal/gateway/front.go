@@ -147,7 +147,7 @@ func (g *Gateway) gatewayOptions(c *config.Config) metatool.Options {
 	if c.Console.Capture {
 		opts.Capture = observe.Capture(opts.Redactor)
 	}
-	opts.Own, opts.Await = g.Catalog.own(c), g.Catalog.await
+	opts.Own, opts.Await, opts.Learned = g.Catalog.own(c), g.Catalog.await, g.Catalog.ranking.Learned()
 	policy.Controls(c, &opts)
 	g.Calls.configure(c, &opts)
 	opts.Screen = definitions.ScreenOf(c)

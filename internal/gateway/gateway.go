@@ -187,7 +187,9 @@ func build(c *config.Config, o Options) (*Gateway, error) {
 // connect makes the parts that stand on Data, and connects them.
 func (g *Gateway) connect(c *config.Config, judge *policy.Judge, kept *registry.Kept, redactResults func() bool) (err error) {
 	o, log, secrets, state := &g.opts, g.opts.Logger, g.secrets, g.Calls.state
-	searches, err := ranking.New(c, o.Store.Documents(), func(s string) string { return secrets.Redactor().Redact(s) }, log)
+	searches, err := ranking.New(c, ranking.Needs{
+		Vectors: o.Store.Documents(), Docs: o.Store.Docs(), Secret: o.Store.Key().Secret("searches"), Log: log, Redact: func(s string) string { return secrets.Redactor().Redact(s) },
+	})
 	if err != nil {
 		return err
 	}

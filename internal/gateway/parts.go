@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/metatool/ranking"
 	"github.com/weir-mcp/weir/internal/office"
 	"github.com/weir-mcp/weir/internal/part"
 	"github.com/weir-mcp/weir/internal/runs"
@@ -38,7 +39,9 @@ func (g *Gateway) table() part.Table {
 		{Name: "programs", Keys: []part.Key{runs.ProgramsKey}, Prepare: func(r part.Reload) (func(), error) {
 			return g.Calls.programs.Prepare(r, g.Definitions), nil
 		}, Close: func(ctx context.Context) { g.Calls.programs.Close(ctx) }},
-		{Name: "ranking", Keys: part.AtRestart("search"), Close: func(context.Context) { g.Catalog.ranking.Close() }},
+		{Name: "ranking", Keys: []part.Key{ranking.Key}, Prepare: func(r part.Reload) (func(), error) {
+			return g.Catalog.ranking.Configure(r), nil
+		}, Close: func(ctx context.Context) { g.Catalog.ranking.Close(ctx) }},
 		{Name: "catalog", Keys: part.AtRestart("schema_limits"), Close: func(context.Context) { <-g.Catalog.firsts.all }},
 		{Name: "sign-ins", Keys: part.AtRestart("credentials"), Close: func(ctx context.Context) {
 			if err := g.SignIns.Close(ctx); err != nil {

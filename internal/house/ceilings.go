@@ -46,7 +46,7 @@ var (
 	importCeilings = map[string]ceiling{
 		"internal/cli":      {72, "commands, of which each knows its own room; weir flow propose is the last one"},
 		"internal/gateway":  {54, "puts a gateway together of its parts"},
-		"internal/metatool": {37, "the methods of MCP and the meta-tools: each step of a call is in the room that it belongs to"},
+		"internal/metatool": {38, "the methods of MCP and the meta-tools: each step of a call is in the room that it belongs to; feedback is told of searches and runs"},
 		"internal/office":   {27, "offices of a gateway: hub, Agents, Computers and other nodes"},
 		"internal/web":      {50, "routes of all rooms, and their guards"},
 	}

@@ -152,6 +152,7 @@ var places = []place{
 	{"internal/search", state, []string{"internal/search/thesaurus"}, "ranks documents; knows neither MCP nor the catalog"},
 	{"internal/search/thesaurus", state, nil, "words of the same meaning; knows no documents"},
 	{"internal/search/embedding", state, []string{"internal/search", "internal/store"}, "asks an embeddings endpoint where one is configured"},
+	{"internal/search/feedback", state, []string{"internal/search", "internal/store"}, "which tools were run after searches; knows no catalog, no call and no ranking"},
 	{"internal/search/eval", state, []string{"internal/search"}, "scores a ranking"},
 	{"internal/search/selection", state, nil, "bounds a choice among ids; knows no tools"},
 	{"internal/office/roster", state, []string{"internal/store"}, "who is in an office, as a value and as a document that hubs share; knows no dialect, no payload and no connection"},

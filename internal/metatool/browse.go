@@ -14,6 +14,7 @@ import (
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/result"
 	"github.com/weir-mcp/weir/internal/search"
+	"github.com/weir-mcp/weir/internal/search/feedback"
 	"github.com/weir-mcp/weir/internal/text"
 )
 
@@ -70,13 +71,15 @@ func (g *Gateway) browse(ctx context.Context, c *dispatch.Call) (json.RawMessage
 func (g *Gateway) browseQuery(ctx context.Context, c *dispatch.Call, query string, topK int) json.RawMessage {
 	n := cmp.Or(topK, DefaultTopK)
 	s := g.opts.Upstreams.Snapshot()
-	cards, hint, err := s.Search(ctx, browsed(c.Verb), query, n)
+	learnt := g.opts.Learned.Search(ctx)
+	cards, hint, err := s.Search(ctx, browsed(c.Verb), query, learnt, n)
 	if err != nil {
 		g.opts.Logger.DebugContext(ctx, "ranked by words alone", "session", sessionOf(c).tag, "err", g.opts.Redactor.Redact(err.Error()))
 	}
 	if hint != "" && topK == 0 {
 		cards = cards[:min(len(cards), weakCards)]
 	}
+	showTools(c, learnt, cards)
 	none := cmp.Or(hint, "No "+string(browsed(c.Verb))+" matches") + `. Path "/" shows what there is.`
 	return g.cardsResult(c, cardsAnswer{from: s.Catalog, cards: cards, scored: true, hint: hint, none: none, whole: true})
 }
@@ -122,9 +125,10 @@ func closest(s *Snapshot, kind primitive.Kind, query string, cards []catalog.Car
 // Search returns the cards of a kind that match a query, with their scores, as the browse
 // meta-tools do: at most n, by descending score and then by id, without cards far below the best.
 // The hint says what is wrong with the query if no match is close. Templates belong to the resources.
-// An error means that an Embedder failed and the ranking uses words only.
-func (s *Snapshot) Search(ctx context.Context, kind primitive.Kind, query string, n int) (cards []catalog.Card, hint string, err error) {
-	hits, err := s.index(kind).SearchContext(ctx, query, n)
+// Tools are preferred by what was learnt, which may be nil. An error means that an Embedder failed and
+// the ranking uses words only.
+func (s *Snapshot) Search(ctx context.Context, kind primitive.Kind, query string, learnt *feedback.Search, n int) (cards []catalog.Card, hint string, err error) {
+	hits, err := s.index(kind).SearchContext(ctx, query, preference(kind, learnt), n)
 	cards = make([]catalog.Card, 0, len(hits))
 	for _, hit := range hits {
 		if e, ok := s.Catalog.Lookup(hit.ID); ok {
@@ -139,14 +143,14 @@ func (s *Snapshot) Search(ctx context.Context, kind primitive.Kind, query string
 
 // Why explains the rank of an entry among the entries of its kind that fit a query, as Search ranks
 // them.
-func (s *Snapshot) Why(ctx context.Context, query string, e *catalog.Entry) search.Explanation {
+func (s *Snapshot) Why(ctx context.Context, query string, learnt *feedback.Search, e *catalog.Entry) search.Explanation {
 	kind := e.Kind
 	if kind == primitive.KindTemplate {
 		kind = primitive.KindResource
 	}
 	doc := docOf(e)
 	doc.ServerTitle, doc.About = s.Catalog.About(e.Upstream)
-	return s.index(kind).ExplainDoc(ctx, query, doc)
+	return s.index(kind).ExplainDoc(ctx, query, preference(kind, learnt), doc)
 }
 
 func (g *Gateway) browsePath(c *dispatch.Call, path string, topK int) (json.RawMessage, error) {

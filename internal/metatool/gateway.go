@@ -20,6 +20,7 @@ import (
 	"github.com/weir-mcp/weir/internal/policy/hook"
 	"github.com/weir-mcp/weir/internal/result"
 	"github.com/weir-mcp/weir/internal/runs"
+	"github.com/weir-mcp/weir/internal/search/feedback"
 	"github.com/weir-mcp/weir/internal/tables"
 	"github.com/weir-mcp/weir/internal/tasks"
 	"github.com/weir-mcp/weir/internal/text/redact"
@@ -134,6 +135,8 @@ type Options struct {
 	Pin dispatch.Pin
 	// Audit records calls in the audit log; nil records none.
 	Audit *calls.Recorder
+	// Learned has the tools that callers ran after their searches. Nil learns nothing.
+	Learned *feedback.Memory
 	// Programs runs the programs of tool_run; nil runs none, and tool_run does not exist.
 	Programs *runs.Runner
 	// OnEvent is called for each event. It may be nil. It may be called concurrently and by the
@@ -267,6 +270,9 @@ func (g *Gateway) face(mode Mode, kept *dispatch.Cache) *face {
 	tools := map[string]*dispatch.Pipeline{}
 	add := func(name string, to dispatch.Sender, steps ...dispatch.Step) {
 		tools[name] = dispatch.New(to, slices.Concat([]dispatch.Step{g.accounts.step()}, dispatch.Shows(g.opts.Flow), []dispatch.Step{g.answer(), fitting()}, steps)...)
+	}
+	if mode == ModeGateway { // the others have no search
+		call = append(g.learns(), call...)
 	}
 	if mode != ModePlain {
 		add(ToolExecute, send, slices.Concat(call, []dispatch.Step{work.handles(), find.step(find.execute)})...)

@@ -175,7 +175,7 @@ func (g *Gateway) programs(find *finder, shape *shaping, kept *dispatch.Cache) *
 	work := newTaskCalls(g, true, &whole)
 	p := &programs{g: g, runner: g.opts.Programs, shape: shape, finder: find, work: work}
 	send := g.opts.Retry.Sender(dispatch.Sender{Names: []string{"send"}, Send: g.caller.call})
-	p.call = dispatch.New(send, slices.Concat(g.callSteps(true, kept, work), dispatch.Shows(g.opts.Flow), []dispatch.Step{g.accounts.step(), find.step(find.execute), whole.tools(), p.journal()})...)
+	p.call = dispatch.New(send, slices.Concat(g.learns(), g.callSteps(true, kept, work), dispatch.Shows(g.opts.Flow), []dispatch.Step{g.accounts.step(), find.step(find.execute), whole.tools(), p.journal()})...)
 	p.find = dispatch.New(dispatch.Sender{Names: []string{"find"}, Send: p.found}, g.accounts.step(), g.admit())
 	p.open = dispatch.New(dispatch.Sender{Names: []string{"open"}, Send: p.opened}, append(dispatch.Shows(g.opts.Flow), g.accounts.step(), g.admit())...)
 	return p

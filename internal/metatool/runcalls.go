@@ -243,7 +243,8 @@ func (p *programs) found(ctx context.Context, c *dispatch.Call) (json.RawMessage
 	}
 	p.g.opts.Await(ctx)
 	s := p.finder.upstreams.Snapshot()
-	cards, _, err := s.Search(ctx, primitive.KindTool, query, most)
+	learnt := p.g.opts.Learned.Search(ctx)
+	cards, _, err := s.Search(ctx, primitive.KindTool, query, learnt, most)
 	if err != nil {
 		p.g.opts.Logger.DebugContext(ctx, "ranked by words alone", "session", sessionOf(c).tag, "err", p.g.opts.Redactor.Redact(err.Error()))
 	}
@@ -259,6 +260,7 @@ func (p *programs) found(ctx context.Context, c *dispatch.Call) (json.RawMessage
 			Key("signature").String(cards[i].Signature).Key("read_only").Bool(e.ReadOnly).EndObject()
 	}
 	sessionOf(c).offerCards(s.Catalog, shown)
+	showTools(c, learnt, shown)
 	return p.g.caller.clean(ctx, w.EndArray().Bytes())
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/audit"
 	"github.com/weir-mcp/weir/internal/dispatch"
+	"github.com/weir-mcp/weir/internal/search/feedback"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/tables"
 	"github.com/weir-mcp/weir/internal/testkit/calltest"
@@ -25,6 +26,7 @@ func TestSteps(t *testing.T) {
 		h := newHarness(t, Options{
 			Mode: mode, TolerantArgs: true, ExposeHydrate: true, Cache: dispatch.CacheOptions{ReadOnly: true}, Retry: dispatch.RetryPolicy{MaxAttempts: 2}, Audit: log, Hooks: calltest.NewDetector(t, "never", true, true).Set,
 			Tables:       tables.Options{BaseURL: func() (string, error) { return "http://127.0.0.1:1", nil }, Fetches: func(string) bool { return true }, Refusals: new(tables.Refusals)},
+			Learned:      feedback.New(feedback.Options{Docs: store.NewMemory(store.MemoryOptions{})}),
 			CheckHeaders: func(context.Context, json.RawMessage, json.RawMessage) error { return nil },
 		})
 		runner := runstest.New(t, store.NewMemory(store.MemoryOptions{}), h.Store)

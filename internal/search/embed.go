@@ -219,15 +219,16 @@ func embed(ctx context.Context, e Embedder, texts []string) ([][]float32, error)
 }
 
 // SearchContext searches as [Index.Search] does and includes the embedding score, if [Index.Embed]
-// has been called. If the query cannot be embedded, it returns the hits of Search together with the
-// error: the caller may log the error and use the hits. ctx bounds the Embedder's call.
-func (ix *Index) SearchContext(ctx context.Context, query string, k int) ([]Hit, error) {
+// has been called, and the Preference, if it is not nil. If the query cannot be embedded, it returns
+// the hits of the words together with the error: the caller may log the error and use the hits. ctx
+// bounds the Embedder's call.
+func (ix *Index) SearchContext(ctx context.Context, query string, p Preference, k int) ([]Hit, error) {
 	ix.Prepare()
 	if k <= 0 {
 		return nil, nil
 	}
 	vector, err := ix.vectorOf(ctx, query)
-	return ix.view.search(query, vector, k, ix.left), err
+	return ix.view.search(query, vector, p, k, ix.left), err
 }
 
 // vectorOf returns the vector of a query; nil if the index ranks only by words.

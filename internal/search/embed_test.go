@@ -54,21 +54,21 @@ func TestEmbedding(t *testing.T) {
 	e := &fakeEmbedder{}
 	lexical := New(Options{}).With("a", named("ferry_times", "plant_care")).With("b", named("money_count"))
 	plain := New(Options{Embedder: e}).With("a", named("ferry_times", "plant_care")).With("b", named("money_count"))
-	if hits, err := plain.SearchContext(t.Context(), "vessel", 3); len(hits) > 0 || err != nil || e.asked() > 0 {
+	if hits, err := plain.SearchContext(t.Context(), "vessel", nil, 3); len(hits) > 0 || err != nil || e.asked() > 0 {
 		t.Errorf("without vectors: %v, %v", hits, err)
 	}
 	ix, err := plain.Embed(t.Context())
 	if err != nil || e.asked() != 3 {
 		t.Fatalf("%v", err)
 	}
-	hits, err := ix.SearchContext(t.Context(), "vessel", 3)
+	hits, err := ix.SearchContext(t.Context(), "vessel", nil, 3)
 	if err != nil || len(hits) == 0 || hits[0].ID != "ferry_times" {
 		t.Errorf("vessel: %v, %v", hits, err)
 	}
 	if !reflect.DeepEqual(ix.Search("plant", 3), lexical.Search("plant", 3)) {
 		t.Error("Search differs with an Embedder")
 	}
-	if hits, err := lexical.SearchContext(t.Context(), "plant", 3); err != nil || !reflect.DeepEqual(hits, lexical.Search("plant", 3)) {
+	if hits, err := lexical.SearchContext(t.Context(), "plant", nil, 3); err != nil || !reflect.DeepEqual(hits, lexical.Search("plant", 3)) {
 		t.Errorf("SearchContext differs without an Embedder: %v, %v", hits, err)
 	}
 	if again, err := lexical.Embed(t.Context()); again != lexical || err != nil {
@@ -79,7 +79,7 @@ func TestEmbedding(t *testing.T) {
 	}
 	e.asked()
 
-	if x := ix.ExplainDoc(t.Context(), "vessel", Doc{ID: "ferry_times", Name: "ferry_times"}); !x.Embedded || x.Rank != 1 || x.Score != hits[0].Score || x.Cosine <= 0 || x.Cosine > 1.0001 {
+	if x := ix.ExplainDoc(t.Context(), "vessel", nil, Doc{ID: "ferry_times", Name: "ferry_times"}); !x.Embedded || x.Rank != 1 || x.Score != hits[0].Score || x.Cosine <= 0 || x.Cosine > 1.0001 {
 		t.Errorf("explained with vectors: %+v", x)
 	}
 	e.asked()
@@ -89,7 +89,7 @@ func TestEmbedding(t *testing.T) {
 	if changed, err = changed.Embed(t.Context()); err != nil || e.asked() != 2 {
 		t.Errorf("a refresh asked for other texts than the two that are new: %v", err)
 	}
-	if hits, err := changed.SearchContext(t.Context(), "vessel", 2); err != nil || len(hits) != 2 || hits[0].ID != "ship_list" {
+	if hits, err := changed.SearchContext(t.Context(), "vessel", nil, 2); err != nil || len(hits) != 2 || hits[0].ID != "ship_list" {
 		t.Errorf("vessel after the refresh: %v, %v", hits, err)
 	}
 }
@@ -109,7 +109,7 @@ func TestAdopt(t *testing.T) {
 	if err != nil || e.asked() != 2 {
 		t.Errorf("asked for other texts than the two that are new: %v", err)
 	}
-	if hits, err := now.SearchContext(t.Context(), "vessel", 1); err != nil || len(hits) != 1 || hits[0].ID != "ferry_times" {
+	if hits, err := now.SearchContext(t.Context(), "vessel", nil, 1); err != nil || len(hits) != 1 || hits[0].ID != "ferry_times" {
 		t.Errorf("vessel: %v, %v", hits, err)
 	}
 	if again := now.Adopt(done); again != now {
@@ -166,7 +166,7 @@ func TestEmbeddingErrors(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			broken := &Index{tuning: ix.tuning, segments: ix.segments, whole: ix.whole, embedder: test.e, queries: test.e}
-			hits, err := broken.SearchContext(t.Context(), "ferry", 1)
+			hits, err := broken.SearchContext(t.Context(), "ferry", nil, 1)
 			if len(hits) != 1 || !errors.Is(err, ErrEmbedding) || test.name != "another length" && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("search: %v, %v", hits, err)
 			}

@@ -18,6 +18,8 @@ type Explanation struct {
 	// and the query, from -1 to 1.
 	Embedded bool
 	Cosine   float64
+	// Chosen is the document's share of the choices that a Preference knows for the query, from 0 to 1.
+	Chosen float64
 }
 
 // WordShare is the share of one word of a query in the lexical score of a document, next to its
@@ -76,14 +78,14 @@ func matchOf(w word, through string) Match {
 
 // ExplainDoc explains as Explain does, of the ranking of SearchContext, and names the fields of a
 // document that have the words. d is the Doc that With got for the document. If the query cannot be
-// embedded, it explains the ranking by words.
-func (ix *Index) ExplainDoc(ctx context.Context, query string, d Doc) Explanation {
+// embedded, it explains the ranking by words. p may be nil.
+func (ix *Index) ExplainDoc(ctx context.Context, query string, p Preference, d Doc) Explanation {
 	ix.Prepare()
 	vector, err := ix.vectorOf(ctx, query)
 	if err != nil {
 		vector = nil
 	}
-	x := ix.explain(query, d.ID, vector)
+	x := ix.explain(query, d.ID, vector, p)
 	segment, doc, ok := ix.view.locateID(d.ID)
 	if !ok {
 		return x
@@ -171,13 +173,16 @@ func (p *places) split(w *WordShare) []FieldShare {
 // word, so it is for people who tune texts or a ranking and not for a hot path.
 func (ix *Index) Explain(query, id string) Explanation {
 	ix.Prepare()
-	return ix.explain(query, id, nil)
+	return ix.explain(query, id, nil, nil)
 }
 
-// explain explains the ranking with the vector of the query, or nil.
-func (ix *Index) explain(query, id string, vector []float32) Explanation {
-	hits := ix.view.search(query, vector, ix.Len(), ix.left)
+// explain explains the ranking with the vector of the query, or nil, and with p, or nil.
+func (ix *Index) explain(query, id string, vector []float32, p Preference) Explanation {
 	var x Explanation
+	if p != nil {
+		p = observed{p, id, &x.Chosen}
+	}
+	hits := ix.view.search(query, vector, p, ix.Len(), ix.left)
 	if at := slices.IndexFunc(hits, func(h Hit) bool { return h.ID == id }); at >= 0 {
 		x.Rank, x.Score = at+1, hits[at].Score
 	}

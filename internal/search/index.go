@@ -223,5 +223,5 @@ func (ix *Index) Pending() bool {
 // nor has k below one. Only the first 8 KiB and 96 distinct words of a query are used.
 func (ix *Index) Search(query string, k int) []Hit {
 	ix.Prepare()
-	return ix.view.search(query, nil, k, ix.left)
+	return ix.view.search(query, nil, nil, k, ix.left)
 }

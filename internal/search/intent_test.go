@@ -149,7 +149,7 @@ func TestExplainDoc(t *testing.T) {
 		{ID: "fs:read_file", Name: "read_file", Description: "Reads a file.", About: "Works with your documents."},
 	}
 	ix := New(Options{}).With("fs", docs)
-	x := ix.ExplainDoc(t.Context(), "remove files documents", docs[0])
+	x := ix.ExplainDoc(t.Context(), "remove files documents", nil, docs[0])
 	if x.Rank != 1 || x.Embedded || len(x.Words) != 3 {
 		t.Fatalf("ExplainDoc = %+v", x)
 	}
@@ -172,10 +172,10 @@ func TestExplainDoc(t *testing.T) {
 	if len(files.Fields) != 3 || files.Fields[0].Field != "name" || files.Fields[0].Weight != 3 {
 		t.Errorf("the fields of files: %+v", files.Fields)
 	}
-	if x := ix.ExplainDoc(t.Context(), "documents", docs[1]); len(x.Words[0].Fields) != 1 || x.Words[0].Fields[0].Field != "about" || x.Words[0].Match != matchWord && x.Words[0].Match != matchForm {
+	if x := ix.ExplainDoc(t.Context(), "documents", nil, docs[1]); len(x.Words[0].Fields) != 1 || x.Words[0].Fields[0].Field != "about" || x.Words[0].Match != matchWord && x.Words[0].Match != matchForm {
 		t.Errorf("a word of the server: %+v", x)
 	}
-	if x := ix.ExplainDoc(t.Context(), "remove", Doc{ID: "none"}); x.Rank != 0 || len(x.Words) != 1 || x.Words[0].Fields != nil {
+	if x := ix.ExplainDoc(t.Context(), "remove", nil, Doc{ID: "none"}); x.Rank != 0 || len(x.Words) != 1 || x.Words[0].Fields != nil {
 		t.Errorf("a document that is not there: %+v", x)
 	}
 }

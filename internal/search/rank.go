@@ -42,6 +42,7 @@ type scratch struct {
 	best      []float32 // per server, its best totals, at most siblings of them, best first
 	found     []candidate
 	left      []bool // per document: not to be found; nil: all are
+	prefers   preferring
 }
 
 // candidate is one document that may be returned.
@@ -86,8 +87,8 @@ func sized[T any](room []T, n int) []T {
 }
 
 // search ranks all documents for the query, without those that are left out, and returns the best k.
-// vector is the query's, or nil.
-func (v *view) search(query string, vector []float32, k int, left []bool) []Hit {
+// vector is the query's, or nil; so is p.
+func (v *view) search(query string, vector []float32, p Preference, k int, left []bool) []Hit {
 	if k <= 0 || v.docs == 0 {
 		return nil
 	}
@@ -117,6 +118,7 @@ func (v *view) search(query string, vector []float32, k int, left []bool) []Hit 
 	s.named()
 	s.neighbours(top)
 	s.agree()
+	s.prefer(p)
 	s.exact()
 	s.outdated()
 	s.sort()

@@ -31,6 +31,7 @@ type tuning struct {
 	grams    float32 // of the character n-gram cosine; BM25F has 1
 	cover    float32 // share of a term's n-gram mass that the query must contain for the term to count
 	meaning  float32 // of the cosine of embeddings
+	chosen   float32 // added share of the score of a document that all choices before fell on
 	server   float32 // of the server prior
 	siblings int     // number of a server's best tools that make its prior
 }
@@ -70,6 +71,7 @@ func defaultTuning() *tuning {
 		grams:    .5,
 		cover:    .3,
 		meaning:  1.5,
+		chosen:   .05,
 		server:   .3,
 		siblings: 2,
 	}

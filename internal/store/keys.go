@@ -11,6 +11,7 @@ const (
 	FirstKeys      = "f."    // the first definitions of servers
 	ChangeKeys     = "fc."   // the last changes of definitions
 	PassedTaskKeys = "k."    // tasks of agents at /mcps
+	FeedbackKeys   = "fb."   // tools that were run after searches
 	FlowKeys       = "fl."   // labels of sessions and principals
 	ListingKeys    = "l."    // the last lists of servers
 	LogoutKeys     = "lo."   // logouts by the provider of logins

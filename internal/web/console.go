@@ -169,9 +169,7 @@ func hostOf(name string, known map[string]*api.Computer) (host, server string, o
 
 // Search implements api.Catalog.
 func (s *viewed) Search(ctx context.Context, kind primitive.Kind, query string, n int) []catalog.Card {
-	// agents see the error; the console shows the findings
-	cards, _, _ := s.gateway.Views.Of(ctx).Search(ctx, kind, query, n)
-	return cards
+	return s.gateway.Catalog.Ranking().Search(ctx, s.gateway.Views.Of(ctx), kind, query, n)
 }
 
 // Children implements api.Catalog.
@@ -181,7 +179,7 @@ func (s *viewed) Children(ctx context.Context, kind primitive.Kind, path string)
 
 // Why implements api.Catalog.
 func (s *viewed) Why(ctx context.Context, query string, e *catalog.Entry) search.Explanation {
-	return s.gateway.Views.Of(ctx).Why(ctx, query, e)
+	return s.gateway.Catalog.Ranking().Why(ctx, s.gateway.Views.Of(ctx), query, e)
 }
 
 // Setup implements api.Gateway.

@@ -105,7 +105,7 @@ func TestTimeout(t *testing.T) {
 	if !errors.Is(err, search.ErrEmbedding) || !strings.Contains(err.Error(), `"up"`) || same != ix {
 		t.Errorf("%v", err)
 	}
-	if hits, err := same.SearchContext(t.Context(), "read", 1); len(hits) != 1 || err != nil {
+	if hits, err := same.SearchContext(t.Context(), "read", nil, 1); len(hits) != 1 || err != nil {
 		t.Errorf("%v, %v", hits, err)
 	}
 }

@@ -184,6 +184,9 @@ type whyAnswer struct {
 	// Cosine is the cosine of the embeddings of the query and the entry, from -1 to 1. It is absent
 	// without search.embedding.
 	Cosine *float64 `json:"cosine,omitempty"`
+	// Learned is the tool's share of the runs after searches with these words, from 0 to 1, of callers with
+	// the groups of this one.
+	Learned float64 `json:"learned,omitempty"`
 }
 
 // whyWord is the part of one word of the query in a score.
@@ -218,7 +221,7 @@ func (a *API) why(w http.ResponseWriter, r *http.Request) error {
 		return mcp.Errorf(mcp.KindInvalidParams, "query must have 1 to %d bytes", maxQuery)
 	}
 	x := a.o.Look.Catalog.Why(r.Context(), query, e)
-	out := whyAnswer{Rank: x.Rank, Score: x.Score, Words: []whyWord{}}
+	out := whyAnswer{Rank: x.Rank, Score: x.Score, Words: []whyWord{}, Learned: x.Chosen}
 	if x.Embedded {
 		out.Cosine = &x.Cosine
 	}
