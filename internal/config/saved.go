@@ -29,6 +29,9 @@ type SavedProgram struct {
 	File        string     `key:"file" doc:"The program: JavaScript, the body of an async function, as tool_run takes it. Its arguments are the variable input. A relative path is relative to this file. weir reads it again when it changes."`
 	Description string     `key:"description" doc:"What the tool does, for agents."`
 	InputSchema JSONObject `key:"input_schema" doc:"JSON Schema of the arguments, an object. The tool also has the argument resume, which goes on with a run that failed. Default: no arguments but that."`
+	ReadOnly    bool       `key:"read_only" default:"false" doc:"The program only reads. The tool is listed so, and a call of the program to a tool that does not declare itself read-only is refused."`
+	Destructive *bool      `key:"destructive" doc:"What the program changes may be lost (true), or it only adds (false). Default: not declared."`
+	Idempotent  bool       `key:"idempotent" default:"false" doc:"A second call with the same arguments changes nothing more."`
 
 	source string
 }
@@ -108,6 +111,9 @@ func (d *decoder) checkSaved(p *SavedProgram) {
 	}
 	if rawjson.GetPath(p.InputSchema, "properties", ResumeArgument) != nil {
 		d.Fail(d.At(schema), schema, "%s has the property %s, which weir adds to each saved program to go on with a run; give yours another name", schema, ResumeArgument)
+	}
+	if key := strict.Join(at, "destructive"); p.ReadOnly && p.Destructive != nil && *p.Destructive {
+		d.Fail(d.At(key), key, "%s: a program with read_only: true changes nothing; remove one of both", key)
 	}
 	d.readProgram(p, at)
 }

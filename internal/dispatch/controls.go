@@ -364,6 +364,9 @@ func (c *Controls) AdmitAgain(ctx context.Context, call *Call, from SubjectsOf) 
 
 // AdmitCall admits a call of the gateway's own methods and stores the admitted params in it.
 func (c *Controls) AdmitCall(ctx context.Context, call *Call, from SubjectsOf) (err error) {
+	if err := call.Run.admits(call.Entry); err != nil {
+		return err
+	}
 	if c.None() {
 		c.Flow.Observe(ctx, call.Session.Flow(), call.flow(call.Args))
 		call.Pass = pass{granted: true}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/flow"
+	"github.com/weir-mcp/weir/internal/result"
 	"github.com/weir-mcp/weir/internal/text"
 )
 
@@ -30,6 +31,9 @@ type Run struct {
 	Input json.RawMessage
 	// Most bounds the calls that a person may allow at once.
 	Most int
+	// ReadOnly says that the program was declared read-only: calls of tools that do not declare themselves so are
+	// refused.
+	ReadOnly bool
 	// Flow knows the values that the program may use as trusted ones; nil: labels are off.
 	Flow *flow.Program
 	// Asking is called when the wait for a person starts, and its result when that wait ends. It may be nil.
@@ -66,6 +70,14 @@ func (r *Run) enter(ctx context.Context) (leave func(), err error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// admits refuses a call of an entry that a read-only program must not make.
+func (r *Run) admits(e *catalog.Entry) error {
+	if r == nil || !r.ReadOnly || e.ReadOnly {
+		return nil
+	}
+	return result.NewError(result.PermissionDenied, e.ID+" does not declare itself read-only, and the program that calls it is declared so (read_only in programs.saved)")
 }
 
 // count counts a call that was admitted.

@@ -35,7 +35,7 @@ func (p *programs) starts() []dispatch.Step {
 			return nil
 		}
 		saved, ok := p.runner.Saved[c.Entry.RawName]
-		if !ok || saved.Hash != rawjson.Text(rawjson.GetPath(c.Entry.Raw, "_meta", runs.MetaProgram)) {
+		if !ok || saved.ReadOnly != c.Entry.ReadOnly || saved.Hash != rawjson.Text(rawjson.GetPath(c.Entry.Raw, "_meta", runs.MetaProgram)) {
 			return &result.Error{Code: result.UpstreamUnavailable, Message: c.Entry.ID + ": a changed configuration is about to replace its program; call it again"}
 		}
 		c.Starts = dispatch.NewRun("", saved.Hash, saved.Source, c.Args, 0)
@@ -49,7 +49,7 @@ func (p *programs) saves(next dispatch.Sender) dispatch.Sender {
 		if c.Starts == nil {
 			return next.Send(ctx, c)
 		}
-		q := runs.Request{Principal: c.Request.Session.Principal(), Profile: identity.RouteOf(ctx).Profile, Tool: c.Entry.ID, Fixed: true, Source: c.Starts.Source, Input: c.Args}
+		q := runs.Request{Principal: c.Request.Session.Principal(), Profile: identity.RouteOf(ctx).Profile, Tool: c.Entry.ID, Fixed: true, ReadOnly: c.Entry.ReadOnly, Source: c.Starts.Source, Input: c.Args}
 		if raw := rawjson.Get(c.Args, argResume); raw != nil {
 			var err error
 			if q.Resume, err = rawjson.String(raw); err != nil || q.Resume == "" {

@@ -13,16 +13,16 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// save makes a program the tool weir:NAME.
+// save makes a program the tool weir:NAME, which is declared read-only if NAME says so.
 func (h *runHarness) save(t testing.TB, name, source string) (id string) {
 	t.Helper()
 	if h.runner.Saved == nil {
 		h.runner.SavedAt, h.runner.Saved = "weir", map[string]runs.Saved{}
 	}
-	h.runner.Saved[name] = runs.Saved{Source: source, Hash: runs.HashOf(source)}
+	h.runner.Saved[name] = runs.Saved{Source: source, Hash: runs.HashOf(source), ReadOnly: strings.HasPrefix(name, "read")}
 	var all []string
 	for name, saved := range h.runner.Saved {
-		all = append(all, fmt.Sprintf(`{"name":%q,"description":"Adds items to the shop.","inputSchema":{"type":"object","properties":{"n":{"type":"integer"},"resume":{"type":"string"}},"required":["n"]},"_meta":{"weir/program":%q}}`, name, saved.Hash))
+		all = append(all, fmt.Sprintf(`{"name":%q,"description":"Adds items to the shop.","inputSchema":{"type":"object","properties":{"n":{"type":"integer"},"resume":{"type":"string"}},"required":["n"]},"annotations":{"readOnlyHint":%v},"_meta":{"weir/program":%q}}`, name, saved.ReadOnly, saved.Hash))
 	}
 	h.Add("weir", calltest.Peer(func(context.Context, json.RawMessage, mcp.Handler) (json.RawMessage, error) {
 		return nil, mcp.Errorf(mcp.KindInternal, "a saved program has no server")
@@ -153,5 +153,36 @@ func TestSavedProgramGoesOn(t *testing.T) {
 	}
 	if e := calltest.Failure(t, h.execute(t, id, `{"n":4,"resume":"run_0000000000000000"}`)); e.Error != "ARGS_INVALID" {
 		t.Errorf("%+v", e)
+	}
+}
+
+// A program that is declared read-only is listed so, makes calls that read, and makes no other ones, also where the
+// policy would allow them and where the program catches the refusal.
+func TestSavedProgramThatOnlyReads(t *testing.T) {
+	for _, opts := range []Options{{}, {Policy: &dispatch.Policy{Default: dispatch.Allow}}} {
+		h := newRunHarness(t, opts)
+		added := shop(h.harness)
+		id := h.save(t, "read_stock", `return (await tools.my_shop.list_items({page: 0})).length`)
+		if e, ok := h.Snapshot().Catalog.Lookup(id); !ok || !e.ReadOnly || e.Card.SideEffects {
+			t.Errorf("%+v", e)
+		}
+		if a := h.execute(t, id, `{"n":1}`); a.IsError || a.Content[0].Text != "2" {
+			t.Errorf("%+v", a)
+		}
+		f := failure(t, h.execute(t, h.save(t, "read_and_write", `await tools.my_shop.list_items({page: 0}); await tools.my_shop.add({n: 1})`), `{"n":1}`))
+		if f.Error != "PROGRAM_FAILED" || f.Details.ToolError.Code != "PERMISSION_DENIED" || !strings.Contains(f.Message, "does not declare itself read-only") {
+			t.Errorf("%+v", f)
+		}
+		a := h.execute(t, h.save(t, "read_or_write", `try { await tools.my_shop.add({n: 1}) } catch (e) { return e.code }`), `{"n":1}`)
+		if a.IsError || a.Content[0].Text != "PERMISSION_DENIED" || len(*added) != 0 {
+			t.Errorf("%+v, added %v", a, *added)
+		}
+		// The configuration has changed, and the catalog has not yet.
+		saved := h.runner.Saved["read_stock"]
+		saved.ReadOnly = false
+		h.runner.Saved["read_stock"] = saved
+		if e := calltest.Failure(t, h.execute(t, id, `{"n":1}`)); e.Error != "UPSTREAM_UNAVAILABLE" {
+			t.Errorf("%+v", e)
+		}
 	}
 }

@@ -62,10 +62,12 @@ type Gateway interface {
 type Request struct {
 	Principal, Profile string
 	// Tool is the tool that runs the program, for texts, and Fixed says that its caller cannot change the program.
-	Tool   string
-	Fixed  bool
-	Source string
-	Input  json.RawMessage
+	Tool  string
+	Fixed bool
+	// ReadOnly is as in dispatch.Run.
+	ReadOnly bool
+	Source   string
+	Input    json.RawMessage
 	// Resume is the id of an earlier run to go on with, or "last"; "" starts a new one.
 	Resume string
 	// Timeout shortens Limits.Timeout; 0 does not.
@@ -108,7 +110,9 @@ func (r *Runner) Start(ctx context.Context, q Request) (*Run, error) {
 			return nil, err
 		}
 	}
-	return &Run{Run: dispatch.NewRun(of.id, HashOf(q.Source), q.Source, q.Input, r.Limits.Calls), by: r, request: q, journal: of}, nil
+	run := dispatch.NewRun(of.id, HashOf(q.Source), q.Source, q.Input, r.Limits.Calls)
+	run.ReadOnly = q.ReadOnly
+	return &Run{Run: run, by: r, request: q, journal: of}, nil
 }
 
 // HashOf returns the hash of a program as records and definitions have it.

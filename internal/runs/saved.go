@@ -20,11 +20,14 @@ import (
 //	programs.saved ─▶ savedListing ─▶ weir.lock ─▶ catalog: the tool weir:NAME
 //	             └──▶ savedOf ─▶ Runner: what a call of it runs
 //
-// The definition of a tool has the hash of its program. So weir.lock and the pin of the catalog see a changed
+// The definition of a tool has the hash of its program, and the hints that the configuration declares. So weir.lock and the pin of the catalog see a changed
 // program, and a call of a definition that another program has replaced meanwhile is refused.
 
-// Saved is a program that is a tool.
-type Saved struct{ Source, Hash string }
+// Saved is a program that is a tool. ReadOnly says that it may only read.
+type Saved struct {
+	Source, Hash string
+	ReadOnly     bool
+}
 
 // MetaProgram is the member of _meta with the hash of the program in the definition of its tool.
 const MetaProgram = "weir/program"
@@ -69,6 +72,13 @@ func savedListing(c *config.Config) primitive.Listing {
 func definition(p *config.SavedProgram) json.RawMessage {
 	w := rawjson.NewWriter(nil).Object().Key("name").String(p.Name).Key("description").String(strings.TrimSpace(p.Description))
 	w.Key("inputSchema").Raw(inputSchema(json.RawMessage(p.InputSchema)))
+	if p.ReadOnly || p.Destructive != nil || p.Idempotent {
+		w.Key("annotations").Object().Key("readOnlyHint").Bool(p.ReadOnly)
+		if p.Destructive != nil {
+			w.Key("destructiveHint").Bool(*p.Destructive)
+		}
+		w.Key("idempotentHint").Bool(p.Idempotent).EndObject()
+	}
 	w.Key("_meta").Object().Key(MetaProgram).String(HashOf(p.Source())).EndObject()
 	return w.EndObject().Bytes()
 }
@@ -102,7 +112,7 @@ func savedOf(c *config.Config) map[string]Saved {
 		if p.Source() == "" {
 			continue
 		}
-		all[p.Name] = Saved{Source: p.Source(), Hash: HashOf(p.Source())}
+		all[p.Name] = Saved{Source: p.Source(), Hash: HashOf(p.Source()), ReadOnly: p.ReadOnly}
 	}
 	return all
 }

@@ -57,6 +57,32 @@ func TestSavedDefinition(t *testing.T) {
 	}
 }
 
+// Hints that the configuration declares are the annotations of the tool, and a tool without them has none.
+func TestSavedHints(t *testing.T) {
+	t.Parallel()
+	for keys, want := range map[string]string{
+		"":                                      "",
+		", read_only: false":                    "",
+		", read_only: true":                     `{"readOnlyHint":true,"idempotentHint":false}`,
+		", destructive: false":                  `{"readOnlyHint":false,"destructiveHint":false,"idempotentHint":false}`,
+		", idempotent: true, destructive: true": `{"readOnlyHint":false,"destructiveHint":true,"idempotentHint":true}`,
+	} {
+		c, err := savedConfig(t, "return input", keys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := rawjson.Get(savedListing(c).Tools[0], "annotations"); string(got) != want {
+			t.Errorf("%s: %s, want %s", keys, got, want)
+		}
+		if saved := savedOf(c)["report"]; saved.ReadOnly != strings.Contains(keys, "read_only: true") {
+			t.Errorf("%s: %+v", keys, saved)
+		}
+	}
+	if _, err := savedConfig(t, "return input", ", read_only: true, destructive: true"); err == nil || !strings.Contains(err.Error(), "programs.saved.report.destructive: a program with read_only: true changes nothing") {
+		t.Error(err)
+	}
+}
+
 // A mistake in the program, or in the schema of its arguments, is a mistake of the configuration, with its place.
 func TestSavedMistakes(t *testing.T) {
 	t.Parallel()
