@@ -36,6 +36,7 @@ func dial(port string) int {
 // TestCarriedConnections: a program reaches a socket by a port, and its end and its signals are as if there was no process
 // between.
 func TestCarriedConnections(t *testing.T) {
+	t.Setenv("GORACE", "atexit_sleep_ms=0") // a process that is built with the race detector sleeps at its end otherwise
 	socket := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", socket)
 	if err != nil {

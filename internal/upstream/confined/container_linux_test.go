@@ -103,7 +103,7 @@ func TestServerInAContainer(t *testing.T) {
 		}})
 		s := &mcpserver.Server{Name: "srv", Command: podmantest.Server}
 		s.Sandbox.Image, s.Sandbox.Net, s.Sandbox.Read, s.Sandbox.Write = image, c.net, append([]string{dir + "/read"}, podmantest.Libraries...), []string{dir + "/write"}
-		cmd := stdio.Command{Path: s.Command, Args: []string{"inside", dir, host}, Env: []string{"PATH=" + os.Getenv("PATH"), "TOKEN=hunter2"}}
+		cmd := stdio.Command{Path: s.Command, Args: []string{"inside", dir, host}, Env: []string{"PATH=" + os.Getenv("PATH"), "TOKEN=hunter2", "GORACE=atexit_sleep_ms=0"}}
 		end, err := p.Confine(s, &cmd)
 		if err != nil {
 			t.Fatal(err)
