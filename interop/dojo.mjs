@@ -253,7 +253,8 @@ await main(async ({ weir }, rest) => {
   for (const [id, title, flow, asPrograms] of ways) {
     const began = Date.now();
     results[id] = { title, ...(await play(weir, id, suites, flow, asPrograms)), seconds: Math.round((Date.now() - began) / 1000) };
-    console.log(`played ${title} in ${results[id].seconds} s`);
+    const { quiet, tasks, pairs, passed, seconds } = results[id];
+    console.log(`played ${title} in ${seconds} s: ${quiet} of ${tasks} tasks without a question, ${passed.length} of ${pairs} attacks pass unasked`);
   }
   return report(results, { version: data.version, lines, whole: !option('--suite'), file: option('--json'), changes: Object.fromEntries(Object.entries(suites).map(([name, { changes }]) => [name, changes])) });
 });

@@ -13,7 +13,7 @@ type Flow struct {
 	Mode       FlowMode         `key:"mode" default:"observe" enum:"off,observe,ask,enforce" doc:"What happens to a call of a sink after the session has read untrusted text. observe: only the log says what would be asked or refused. ask: a person is asked. enforce: it is refused. In ask and enforce, a sink is refused that would send data out under a name of confidentiality that it does not list. off: no labels."`
 	Label      []FlowLabel      `key:"label" empty:"same" doc:"Labels of results, in order; the first rule that matches counts. A result that no rule names is untrusted and public."`
 	Sinks      []FlowSink       `key:"sinks" empty:"same" doc:"Tools that change the world or send data out, in order; the first that matches counts. A tool that none of them names is a sink of kind egress if it is not read-only and its server is open-world, by its hints."`
-	Declassify []FlowDeclassify `key:"declassify" empty:"same" doc:"Values of untrusted results that a program may use as trusted ones, because their type leaves no room for an instruction."`
+	Declassify []FlowDeclassify `key:"declassify" empty:"same" doc:"Values of untrusted results that are trusted, because their type leaves no room for an instruction: a program may use them, and a result that has no others is trusted."`
 	Known      []string         `key:"known" empty:"none" doc:"Values that are always trusted as arguments, such as addresses and domains of your own. * stands for any text, ? for one character."`
 }
 
@@ -49,7 +49,7 @@ type FlowSink struct {
 // FlowDeclassify names values of closed types in the results of tools.
 type FlowDeclassify struct {
 	Tool  string   `key:"tool" doc:"Pattern for the tool_id, or for the server's own name of the tool."`
-	Types []string `key:"types" empty:"refused" doc:"number: numbers and truth values. id: texts of at most 64 letters, digits, - and _ without spaces, under a key that is id or ends with _id."`
+	Types []string `key:"types" empty:"refused" doc:"number: numbers and truth values. id: texts of at most 64 letters, digits, - and _ without spaces, under a key that is id or ends with _id. name: such texts under any key."`
 }
 
 // The kinds of sinks, and the types that are declassified.
@@ -60,6 +60,7 @@ const (
 
 	TypeNumber = "number"
 	TypeID     = "id"
+	TypeName   = "name"
 )
 
 // maxFlowNames bounds the names of confidentiality, and with them the label of a session.
@@ -105,12 +106,12 @@ func checkFlow(d *strict.Decoder, f *Flow) {
 		path := "flow.declassify[" + strconv.Itoa(i) + "]"
 		about(path, r.Tool, "")
 		for _, one := range r.Types {
-			if one != TypeNumber && one != TypeID {
-				d.Fail(d.At(path), strict.Join(path, "types"), "%s.types: %q is neither number nor id", path, strict.Clip(one))
+			if one != TypeNumber && one != TypeID && one != TypeName {
+				d.Fail(d.At(path), strict.Join(path, "types"), "%s.types: %q is none of number, id and name", path, strict.Clip(one))
 			}
 		}
 		if len(r.Types) == 0 {
-			d.Fail(d.At(path), path, "%s has no types; give number, id or both", path)
+			d.Fail(d.At(path), path, "%s has no types; give number, id or name", path)
 		}
 	}
 }

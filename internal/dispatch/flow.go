@@ -117,11 +117,12 @@ func Shows(f *flow.Flow) []Step {
 		if len(c.Split.Domains) > 0 {
 			c.Session.Flow().Keeps(c.Label)
 		}
+		read := f.Declassify(c.Label, c.Entry, c.Reply)
 		if c.Run != nil {
-			f.ProgramRead(c.Run.Flow, c.Label, c.Entry, c.Args, c.Reply)
+			f.ProgramRead(c.Run.Flow, read, c.Entry, c.Args, c.Reply)
 			return err
 		}
-		f.Read(ctx, c.Session.Flow(), c.Label, func() json.RawMessage { return c.Reply })
+		f.Read(ctx, c.Session.Flow(), read, func() json.RawMessage { return c.Reply })
 		return err
 	}}}
 }

@@ -99,10 +99,8 @@ func (f *Flow) ProgramRead(p *Program, l Label, e *catalog.Entry, args, result j
 			continue
 		}
 		eachLeaf(json.RawMessage(t), func(path []string, leaf string, kind leafKind) bool {
-			for _, one := range types {
-				if one == "number" && kind != leafText || one == "id" && kind == leafText && isID(path, leaf) {
-					p.add(leaf)
-				}
+			if ofTypes(types, path, leaf, kind) {
+				p.add(leaf)
 			}
 			return l.Untrusted || p.add(leaf)
 		})

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/weir-mcp/weir/internal/config"
 )
 
 // leafKind is the type of a value without members.
@@ -102,16 +104,96 @@ func word(r rune) bool { return r != utf8.RuneError && (unicode.IsLetter(r) || u
 
 // isID reports whether a value under a key is an id, which has no room for an instruction.
 func isID(path []string, value string) bool {
-	if len(path) == 0 || len(value) == 0 || len(value) > 64 {
+	if len(path) == 0 || !isName(value) {
 		return false
 	}
 	key := strings.Trim(strings.ToLower(path[len(path)-1]), "_")
-	if key != "id" && !strings.HasSuffix(key, "_id") {
-		return false
-	}
-	return !strings.ContainsFunc(value, func(r rune) bool {
+	return key == "id" || strings.HasSuffix(key, "_id")
+}
+
+// isName reports whether a value is one word of bounded length.
+func isName(value string) bool {
+	return len(value) > 0 && len(value) <= 64 && !strings.ContainsFunc(value, func(r rune) bool {
 		return !(r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '-' || r == '_')
 	})
+}
+
+// ofTypes reports whether a value is of one of the types of flow.declassify.
+func ofTypes(types []string, path []string, leaf string, kind leafKind) bool {
+	return slices.ContainsFunc(types, func(one string) bool {
+		switch one {
+		case config.TypeNumber:
+			return kind != leafText
+		case config.TypeID:
+			return kind == leafText && isID(path, leaf)
+		case config.TypeName:
+			return kind == leafText && isName(leaf)
+		}
+		return false
+	})
+}
+
+// onlyTypes reports whether all that a result says is of some types: each value, and each key as a name.
+func onlyTypes(types []string, raw json.RawMessage) bool {
+	var r struct {
+		Content []struct {
+			Type        string          `json:"type"`
+			Text        string          `json:"text"`
+			Annotations json.RawMessage `json:"annotations"`
+			Meta        json.RawMessage `json:"_meta"`
+		} `json:"content"`
+		Structured json.RawMessage            `json:"structuredContent"`
+		Meta       map[string]json.RawMessage `json:"_meta"`
+		IsError    bool                       `json:"isError"`
+	}
+	if json.Unmarshal(raw, &r) != nil || r.IsError || len(r.Content) == 0 && len(r.Structured) == 0 {
+		return false
+	}
+	for key := range r.Meta {
+		if !strings.HasPrefix(key, "weir/") {
+			return false
+		}
+	}
+	texts := []string{}
+	for _, b := range r.Content {
+		if b.Type != "text" || b.Annotations != nil || b.Meta != nil {
+			return false
+		}
+		texts = append(texts, b.Text)
+	}
+	if len(r.Structured) > 0 {
+		texts = append(texts, string(r.Structured))
+	}
+	return !slices.ContainsFunc(texts, func(t string) bool {
+		d := json.NewDecoder(strings.NewReader(t))
+		d.UseNumber()
+		var v any
+		if d.Decode(&v) != nil || d.More() {
+			return !ofTypes(types, nil, t, leafText)
+		}
+		return !onlyTypesIn(types, v, nil)
+	})
+}
+
+func onlyTypesIn(types []string, v any, path []string) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, value := range v {
+			if !isName(key) || !onlyTypesIn(types, value, append(path[:len(path):len(path)], key)) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		return !slices.ContainsFunc(v, func(one any) bool { return !onlyTypesIn(types, one, path) })
+	case string:
+		return v == "" || ofTypes(types, path, v, leafText)
+	case json.Number:
+		return ofTypes(types, path, v.String(), leafNumber)
+	case bool:
+		return ofTypes(types, path, "", leafTruth)
+	}
+	return v == nil
 }
 
 // textsOf returns the texts of a result of MCP, and the JSON in them, as documents.

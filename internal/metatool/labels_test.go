@@ -128,6 +128,17 @@ func TestConfidentialDataDoesNotLeave(t *testing.T) {
 	}
 }
 
+// A result that has nothing but values of declassified types does not taint, and the same result without the rule does.
+func TestDeclassifiedResultsDoNotTaint(t *testing.T) {
+	for want, f := range []config.Flow{{Declassify: []config.FlowDeclassify{{Tool: "pay", Types: []string{config.TypeName}}}}, {}} {
+		h, sent := bank(t, f, Options{})
+		h.bankCall(t, "pay", map[string]any{"to": "x"}, yes) // its result is: sent
+		if _, q := h.bankCall(t, "pay", map[string]any{"to": "x"}, yes); len(q) != want || len(*sent) != 2 {
+			t.Errorf("%+v: %d questions, want %d; sent %q", f.Declassify, len(q), want, *sent)
+		}
+	}
+}
+
 // The modes differ in what becomes of the same call.
 func TestModesOfFlow(t *testing.T) {
 	for mode, want := range map[config.FlowMode][2]int{config.FlowOff: {0, 1}, config.FlowObserve: {0, 1}, config.FlowAsk: {1, 1}, config.FlowEnforce: {0, 0}} {
