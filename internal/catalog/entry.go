@@ -24,7 +24,7 @@ type Entry struct {
 	Upstream  string // server that offers it
 	Namespace string
 	Name      string // the name part of the id
-	RawName   string // name at the upstream
+	RawName   string // name at the upstream, or the name that the operator gives it
 	URI       string // of a resource; of a template, its URI template
 	Version   string // "" if none is declared
 	Hash8     string // hash of its shape, even if not part of the id
@@ -66,12 +66,25 @@ type Entry struct {
 	// Own says that the server has listed the entry for one principal; see Lists.
 	Own bool
 
+	// Override is what the operator has changed of the tool, nil without a change. The entry is as
+	// agents see it, RawName included; see ServerName. Listed is the definition of the server.
+	Override *primitive.Override
+	Listed   json.RawMessage
+
 	cost    float64
 	lost    string   // the name as the server says it, if the id lacks letters of it
 	note    string   // on the card; see Listing.Notes
 	digest  [32]byte // of Raw
 	check   *validator
 	problem error // why InputSchema is invalid
+}
+
+// ServerName returns the name at the upstream.
+func (e *Entry) ServerName() string {
+	if e.Override != nil {
+		return e.Override.Tool
+	}
+	return e.RawName
 }
 
 // Digest returns a hash of the definition.
@@ -193,8 +206,27 @@ func readEntry(raw json.RawMessage, kind primitive.Kind, l *primitive.Listing, l
 		found(FoundInvalid, d.name, "server %q lists a resource without a URI: it cannot be read", l.Upstream)
 		return in
 	}
+	var override *primitive.Override
+	var listed json.RawMessage
+	if kind == primitive.KindTool {
+		override = limits.overridesOf(l.Upstream)[d.name]
+	}
+	if override != nil {
+		name := d.name
+		if unknown := override.Unknown(raw); len(unknown) > 0 {
+			found(FoundOverride, name, "mcpServers.%s.overrides.%s names the parameter %q, which the tool does not have: it may be misspelt",
+				l.Upstream, name, strings.Join(unknown, `", "`))
+		}
+		listed = raw
+		if raw, err = override.Apply(raw); err != nil {
+			in.partial = true
+			found(FoundOverride, name, "the tool %q of server %q is left out: mcpServers.%s.overrides.%s.%v", name, l.Upstream, l.Upstream, name, err)
+			return in
+		}
+		d, _ = readDefinition(raw, kind)
+	}
 	e := &Entry{
-		Kind: kind, Upstream: l.Upstream, RawName: d.name, URI: d.uri, Raw: raw,
+		Kind: kind, Override: override, Listed: listed, Upstream: l.Upstream, RawName: d.name, URI: d.uri, Raw: raw,
 		Title: d.title, Description: d.description, digest: digest(raw),
 	}
 	key := e.key()

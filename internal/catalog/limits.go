@@ -3,6 +3,7 @@ package catalog
 import (
 	"fmt"
 
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
@@ -16,8 +17,8 @@ const (
 	rejectInvalid OnInvalid = "reject"
 )
 
-// Limits bound the schemas of upstreams, which are untrusted (spec/gateway §4.4). Zero fields have
-// their defaults.
+// Limits bound the schemas of upstreams, which are untrusted (spec/gateway §4.4), and say what operators
+// change of their tools. Zero fields have their defaults.
 type Limits struct {
 	SchemaBytes      int       // serialized size; default 65,536
 	SchemaDepth      int       // nesting; default 32
@@ -28,6 +29,17 @@ type Limits struct {
 	// budget, and where OnInvalid rejects a schema; the catalog stays as it was. Paths have groups at
 	// levels of any size (spec/gateway §7).
 	Strict bool
+
+	// Overrides returns the changes of the tools of a server, nil without any. Nil changes nothing.
+	Overrides func(upstream string) primitive.Overrides
+}
+
+// overridesOf returns the changes of the tools of a server.
+func (l Limits) overridesOf(upstream string) primitive.Overrides {
+	if l.Overrides == nil {
+		return nil
+	}
+	return l.Overrides(upstream)
 }
 
 // most returns the number of children up to which a level is not divided.

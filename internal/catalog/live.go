@@ -190,7 +190,7 @@ func (l *Live[S]) log(before, r Report) {
 		level := slog.LevelDebug
 		switch f.Kind {
 		case FoundInvalid, FoundDuplicate, FoundConflict, FoundCollision, FoundRival, FoundRejected, FoundSchema, FoundSchemaLimit,
-			FoundTextCut, FoundListCut, FoundRefused:
+			FoundTextCut, FoundListCut, FoundRefused, FoundOverride:
 			if logged < maxLoggedFindings {
 				level = slog.LevelWarn
 			}

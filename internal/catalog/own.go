@@ -46,7 +46,7 @@ func (c *Catalog) Reader() *Reader {
 // Read returns a catalog of one listing, for Join. It does not change the listing, and retains
 // nothing of it.
 func (r *Reader) Read(l *primitive.Listing) *Catalog {
-	c, _ := New(r.limits).with(*l, &reading{r, originOf(l)})
+	c, _ := New(r.limits).with(*l, &reading{r, originOf(l, r.limits.overridesOf(l.Upstream))})
 	return c
 }
 
@@ -97,9 +97,12 @@ func (r *reading) entry(raw json.RawMessage, kind primitive.Kind, l *primitive.L
 }
 
 // originOf returns a hash of the fields that the entries of a listing have in addition to their
-// definitions.
-func originOf(l *primitive.Listing) (key ownKey) {
+// definitions, and of what the operator changes of them.
+func originOf(l *primitive.Listing, overrides primitive.Overrides) (key ownKey) {
 	h := sha256.New()
+	if len(overrides) > 0 {
+		_ = json.NewEncoder(h).Encode(overrides) // a hash does not fail
+	}
 	fmt.Fprintf(h, "%q %q %q", l.Upstream, l.Namespace, l.Tags)
 	for _, at := range slices.SortedFunc(maps.Keys(l.Notes), func(a, b primitive.Key) int {
 		return cmp.Or(strings.Compare(string(a.Kind), string(b.Kind)), strings.Compare(a.Name, b.Name))

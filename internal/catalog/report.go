@@ -38,6 +38,7 @@ const (
 	FoundTextCut    FindingKind = "text_cut"            // text of more than maxText bytes, cut
 	FoundListCut    FindingKind = "list_cut"            // list too long; the rest was left out
 	FoundRefused    FindingKind = "list_refused"        // the whole listing was left out; see Limits.Strict
+	FoundOverride   FindingKind = "override"            // a change of the operator that cannot be made, or names nothing
 	FoundMimic      FindingKind = "question_mimics"     // the server asked a question that starts as weir's own do
 )
 

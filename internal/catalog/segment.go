@@ -3,12 +3,15 @@ package catalog
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/weir-mcp/weir/internal/catalog/primitive"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
 )
 
@@ -28,6 +31,11 @@ type segment struct {
 	folders    []string  // see Listing.Folders
 	presented  string    // its description and instructions, for a search
 	reads      []*ingest // of a listing for one principal: kept for other listings; see Reader
+}
+
+// lists reports whether a tool of a name is among definitions.
+func lists(tools []json.RawMessage, name string) bool {
+	return slices.ContainsFunc(tools, func(raw json.RawMessage) bool { return rawjson.Text(rawjson.Get(raw, "name")) == name })
 }
 
 // compareSegments sorts by priority: the first segment keeps a contested id.
@@ -100,6 +108,11 @@ func buildSegment(l *primitive.Listing, own *reading, limits Limits, shared *com
 	for _, in := range results {
 		seg.partial = seg.partial || in.partial
 		s.add(*in)
+	}
+	for _, tool := range slices.Sorted(maps.Keys(limits.overridesOf(l.Upstream))) {
+		if !lists(l.Tools, tool) {
+			report.add(Finding{Kind: FoundOverride, Upstream: l.Upstream, Name: tool, Message: fmt.Sprintf("mcpServers.%s.overrides.%s: server %q lists no tool %q: it may be misspelt, or gone", l.Upstream, tool, l.Upstream, tool)})
+		}
 	}
 	seg.findings, seg.omitted = report.Findings, report.Omitted
 	if own != nil {

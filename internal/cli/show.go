@@ -68,6 +68,9 @@ func printTool(to terminal, t *tools.Tool) error {
 		about = append(about, hints)
 	}
 	line("%s", to.paint(dim, to.legible(strings.Join(about, " · "))))
+	if t.Listed != nil {
+		line("%s", to.paint(dim, to.legible(overridden(t))))
+	}
 	if t.Description != "" {
 		line("")
 		for paragraph := range strings.Lines(strings.TrimSpace(t.Description)) {
@@ -94,6 +97,15 @@ func printTool(to terminal, t *tools.Tool) error {
 	line("\n%s\n  %s", to.paint(bold, "Example:"), to.legible(exampleCall(t.Short, params)))
 	_, err := fmt.Fprint(to, b.String())
 	return err
+}
+
+// overridden says how the server defines a tool that the configuration changes.
+func overridden(t *tools.Tool) string {
+	text := "overridden; the server's definition: " + signature(rawjson.Text(rawjson.Get(t.Listed, "name")), paramsOf(rawjson.Get(t.Listed, "inputSchema")))
+	if description := rawjson.Text(rawjson.Get(t.Listed, "description")); description != t.Description {
+		text += " · " + oneLine(strings.TrimSpace(description))
+	}
+	return text
 }
 
 // facts describes the values of a parameter: integer, required, 1 to 100, default 10.

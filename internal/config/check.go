@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/weir-mcp/weir/internal/config/mcpserver"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/json/strict"
 	"github.com/weir-mcp/weir/internal/net/address"
 )
@@ -238,6 +240,7 @@ func (d *decoder) checkServer(s *Server, names, spaces map[string]*Server) {
 	checkLists(d.Decoder, s, path)
 	checkUserTexts(d.Decoder, s, path)
 	checkPatterns(d.Decoder, s, path)
+	checkOverrides(d.Decoder, s, path)
 	if d.startable != nil && s.Command != "" && len(d.Faults(path)) == 0 {
 		if err := d.startable(s); err != nil {
 			key := strict.Join(path, "command")
@@ -430,6 +433,40 @@ func firstOf(a, b string) string {
 }
 
 func control(r rune) bool { return r < ' ' || r == 0x7f }
+
+// maxOverride bounds the values of one override, in bytes.
+const maxOverride = 64 << 10
+
+// checkOverrides checks the overrides of a server by themselves: the tools are not known yet.
+func checkOverrides(d *strict.Decoder, s *Server, path string) {
+	names := map[string]string{}
+	for _, o := range s.Overrides {
+		at := strict.Join(strict.Join(path, "overrides"), o.Tool)
+		if o.Name != "" && !legalName(o.Name) {
+			d.Fail(d.At(strict.Join(at, "name")), strict.Join(at, "name"), "%s.name must be 1 to 64 letters, digits, '.', '_' and '-', a letter or digit first, not %q", at, strict.Clip(o.Name))
+		}
+		name := cmp.Or(o.Name, o.Tool)
+		if other, taken := names[name]; taken {
+			d.Fail(d.At(at), at, "%s and %s have the name %q; give one of the tools another", other, at, strict.Clip(name))
+		}
+		names[name] = at
+		if len(o.Default)+len(o.Fixed) > maxOverride {
+			d.Fail(d.At(at), at, "%s has values of more than %d KB", at, maxOverride>>10)
+		}
+		_ = rawjson.EachMember(o.Fixed, func(m rawjson.Member) bool {
+			if rawjson.Get(o.Default, string(m.Key)) != nil {
+				d.Fail(d.At(at), at, "%s: the parameter %q is in default and in fixed; keep one of them", at, strict.Clip(string(m.Key)))
+			}
+			return true
+		})
+		_ = rawjson.EachMember(o.Annotations, func(m rawjson.Member) bool {
+			if value := string(m.Value); strings.HasSuffix(string(m.Key), "Hint") && value != "true" && value != "false" {
+				d.Fail(d.At(at), at, "%s.annotations: %s is true or false", at, strict.Clip(string(m.Key)))
+			}
+			return true
+		})
+	}
+}
 
 func checkPatterns(d *strict.Decoder, s *Server, path string) {
 	for _, list := range []struct {

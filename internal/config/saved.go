@@ -1,12 +1,9 @@
 package config
 
 import (
-	"encoding/json"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/json/strict"
@@ -26,75 +23,18 @@ type SavedProgram struct {
 	// Name is the key in programs.saved, and the name of the tool.
 	Name string
 
-	File        string     `key:"file" doc:"The program: JavaScript, the body of an async function, as tool_run takes it. Its arguments are the variable input. A relative path is relative to this file. weir reads it again when it changes."`
-	Description string     `key:"description" doc:"What the tool does, for agents."`
-	InputSchema JSONObject `key:"input_schema" doc:"JSON Schema of the arguments, an object. The tool also has the argument resume, which goes on with a run that failed. Default: no arguments but that."`
-	ReadOnly    bool       `key:"read_only" default:"false" doc:"The program only reads. The tool is listed so, and a call of the program to a tool that does not declare itself read-only is refused."`
-	Destructive *bool      `key:"destructive" doc:"What the program changes may be lost (true), or it only adds (false). Default: not declared."`
-	Idempotent  bool       `key:"idempotent" default:"false" doc:"A second call with the same arguments changes nothing more."`
+	File        string        `key:"file" doc:"The program: JavaScript, the body of an async function, as tool_run takes it. Its arguments are the variable input. A relative path is relative to this file. weir reads it again when it changes."`
+	Description string        `key:"description" doc:"What the tool does, for agents."`
+	InputSchema strict.Object `key:"input_schema" doc:"JSON Schema of the arguments, an object. The tool also has the argument resume, which goes on with a run that failed. Default: no arguments but that."`
+	ReadOnly    bool          `key:"read_only" default:"false" doc:"The program only reads. The tool is listed so, and a call of the program to a tool that does not declare itself read-only is refused."`
+	Destructive *bool         `key:"destructive" doc:"What the program changes may be lost (true), or it only adds (false). Default: not declared."`
+	Idempotent  bool          `key:"idempotent" default:"false" doc:"A second call with the same arguments changes nothing more."`
 
 	source string
 }
 
 // Source returns the text of the program, "" if the configuration was read without files.
 func (p *SavedProgram) Source() string { return p.source }
-
-// JSONObject is a mapping of the file as a JSON object. Its keys keep their order.
-type JSONObject json.RawMessage
-
-// DecodeStrict reads the mapping.
-func (o *JSONObject) DecodeStrict(d *strict.Decoder, n *strict.Node, path string) {
-	if n.Kind != yaml.MappingNode {
-		d.Wrong(n, path, "a mapping")
-		return
-	}
-	w := rawjson.NewWriter(nil)
-	if writeNode(d, w, n, path, 0) {
-		*o = w.Bytes()
-	}
-}
-
-// maxDepth bounds the depth of a JSONObject.
-const maxDepth = 64
-
-// writeNode writes a value of the file as JSON. It reports false if it has reported a problem.
-func writeNode(d *strict.Decoder, w *rawjson.Writer, n *strict.Node, path string, depth int) (ok bool) {
-	if depth > maxDepth {
-		d.Fail(n, path, "%s is nested more than %d deep", path, maxDepth)
-		return false
-	}
-	switch n.Kind {
-	case yaml.MappingNode:
-		w.Object()
-		ok = true
-		for _, p := range d.Pairs(n, path) {
-			w.Key(p.Key.Value)
-			ok = ok && writeNode(d, w, p.Value, strict.Join(path, p.Key.Value), depth+1)
-		}
-		w.EndObject()
-		return ok
-	case yaml.SequenceNode:
-		w.Array()
-		ok = true
-		d.Each(n, path, "a list", func(item *strict.Node, here string) {
-			ok = ok && writeNode(d, w, item, here, depth+1)
-		})
-		w.EndArray()
-		return ok
-	}
-	var value any
-	err := n.Decode(&value)
-	var raw []byte
-	if err == nil {
-		raw, err = json.Marshal(value)
-	}
-	if err != nil {
-		d.Fail(n, path, "%s has no form in JSON: %v", path, err)
-		return false
-	}
-	w.Raw(raw)
-	return true
-}
 
 // checkSaved checks a saved program, and reads its file.
 func (d *decoder) checkSaved(p *SavedProgram) {

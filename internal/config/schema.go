@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strconv"
 
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/json/strict"
 )
 
@@ -106,8 +107,11 @@ func objectSchema(t reflect.Type, variables bool) ordered {
 
 // namePattern returns the pattern of the names in a mapping to such objects.
 func namePattern(t reflect.Type) string {
-	if t == reflect.TypeFor[ToolLimit]() {
+	switch t {
+	case reflect.TypeFor[ToolLimit]():
 		return `^[^:]+:.+$`
+	case reflect.TypeFor[mcpserver.Override]():
+		return `^.+$`
 	}
 	return `^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`
 }
@@ -137,7 +141,7 @@ func fieldSchema(f strict.Field, variables bool) ordered {
 		if f.Enum != nil {
 			form = ordered{{"anyOf", []ordered{{{"enum", f.Enum}}, form}}}
 		}
-	case strict.KindOwn: // a JSONObject
+	case strict.KindOwn: // a strict.Object
 		form = ordered{{"type", "object"}}
 	case strict.KindMap:
 		form = ordered{{"type", "object"}, {"additionalProperties", ordered{{"type", scalarTypes()}}}}

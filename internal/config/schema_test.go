@@ -13,6 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/json/strict"
 )
 
@@ -99,7 +100,7 @@ func TestSchemaHasEveryKey(t *testing.T) {
 		seen := 0
 		for i := range typ.NumField() {
 			f := typ.Field(i)
-			if !f.IsExported() || typ == reflect.TypeFor[Server]() && (f.Name == "Name" || f.Name == "Problems") || typ == reflect.TypeFor[ToolLimit]() && f.Name == "ToolID" ||
+			if !f.IsExported() || typ == reflect.TypeFor[Server]() && (f.Name == "Name" || f.Name == "Problems") || typ == reflect.TypeFor[ToolLimit]() && f.Name == "ToolID" || typ == reflect.TypeFor[mcpserver.Override]() && f.Name == "Tool" ||
 				slices.Contains([]reflect.Type{reflect.TypeFor[AgentLimited](), reflect.TypeFor[HubComputer](), reflect.TypeFor[RemoteHub](), reflect.TypeFor[Issuer](), reflect.TypeFor[Profile](), reflect.TypeFor[SavedProgram]()}, typ) && f.Name == "Name" {
 				continue
 			}

@@ -141,7 +141,7 @@ func (l *lister) value(path string, v reflect.Value, f strict.Field, parent stri
 			text, _ := yaml.Marshal(node) // it was read from a file
 			l.add(path, l.text(strings.TrimSpace(string(text))), "")
 		}
-	case strict.KindOwn: // a JSONObject
+	case strict.KindOwn: // a strict.Object
 		if v.Len() > 0 {
 			l.add(path, l.text(string(v.Bytes())), "")
 		}

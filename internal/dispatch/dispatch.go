@@ -181,7 +181,7 @@ func ParamsRoom(c *Call) int64 {
 	// The agent's params contain the arguments already; room for both would double the memory of a
 	// large call. Larger arguments are not of the params: a step has replaced them.
 	params := c.sentParams()
-	room := max(len(params), len(c.Args)) + len(c.Entry.RawName) + 64
+	room := max(len(params), len(c.Args)) + len(c.Entry.ServerName()) + 64
 	if len(c.Args) > len(params) {
 		room += len(params)
 	}
@@ -198,7 +198,7 @@ func UpstreamParams(c *Call) (json.RawMessage, error) {
 		out = append(append(out, `{"uri":`...), c.Args...)
 	} else {
 		out = append(out, `{"name":`...)
-		out = rawjson.AppendString(out, c.Entry.RawName)
+		out = rawjson.AppendString(out, c.Entry.ServerName())
 		out = append(out, `,"arguments":`...)
 		out = append(out, c.Args...)
 	}

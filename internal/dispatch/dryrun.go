@@ -69,7 +69,7 @@ func dryRunReport(c *Call) json.RawMessage {
 	doc := []byte(`{"dry_run":true,"tool_id":`)
 	doc = rawjson.AppendString(doc, c.Entry.ID)
 	doc = append(doc, `,"upstream_name":`...)
-	doc = rawjson.AppendString(doc, c.Entry.RawName)
+	doc = rawjson.AppendString(doc, c.Entry.ServerName())
 	doc = append(doc, `,"args_valid":true,"annotations":`...)
 	doc = append(doc, annotations...)
 	doc = append(doc, `,"checks":[{"name":"schema_validation","status":"pass"},{"name":"rate_limit","status":"pass"}`...)

@@ -28,6 +28,9 @@ type schemaStore interface {
 // asks for the schema.
 func Validate(check *Checker, store schemaStore) Step {
 	return Step{Phase: PhaseCheck, Name: "validate", Before: func(ctx context.Context, c *Call) error {
+		if err := c.Entry.Override.Check(c.Args); err != nil {
+			return &result.Error{Code: result.ArgsInvalid, Message: c.Entry.ID + ": " + err.Error(), Path: c.Entry.ID, Cause: err}
+		}
 		err := check.Validate(ctx, c.Entry, c.Args)
 		if err == nil || c.Refs != nil && c.Refs.Excuses(err) {
 			return nil
@@ -39,6 +42,19 @@ func Validate(check *Checker, store schemaStore) Step {
 			return ErrAnswered
 		}
 		return err
+	}}
+}
+
+// Values adds the values that the operator has given the tool to the arguments. No earlier step sees
+// them, and the agent does not.
+func Values() Step {
+	return Step{Phase: PhaseFill, Name: "values", Before: func(_ context.Context, c *Call) error {
+		args, err := c.Entry.Override.Fill(c.Args)
+		if err != nil {
+			return &result.Error{Code: result.ArgsInvalid, Message: c.Entry.ID + ": " + err.Error(), Path: c.Entry.ID, Cause: err}
+		}
+		c.Args = args
+		return nil
 	}}
 }
 

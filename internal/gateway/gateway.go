@@ -206,7 +206,7 @@ func (g *Gateway) connect(c *config.Config, judge *policy.Judge, kept *registry.
 		Usage: &observe.Usage{State: state, Node: g.Store.Node(), All: g.Views.SeesAll, Log: log},
 	})
 	g.Catalog.tell = g.Reports.Tell
-	g.Catalog.live = catalog.NewLive(metatool.NewSnapshotWith(limitsOf(c), searches.Options()), catalog.LiveOptions[*metatool.Snapshot]{
+	g.Catalog.live = catalog.NewLive(metatool.NewSnapshotWith(limitsOf(c, g.config.Load), searches.Options()), catalog.LiveOptions[*metatool.Snapshot]{
 		Prepare: searches.Prepare, Conceal: g.secrets.Listing, Logger: log,
 		Changed: func(s *metatool.Snapshot, upstreams []string) {
 			if s.Catalog.Len() > 0 {
@@ -219,7 +219,7 @@ func (g *Gateway) connect(c *config.Config, judge *policy.Judge, kept *registry.
 	servers := func() *upstream.Manager { return g.manager }
 	g.Catalog.listings, err = listings.New(listings.Needs{
 		Log: log, Config: g.config.Load, Docs: o.Store.Docs(), Key: o.Store.Key().Secret("listings"), Servers: servers, Next: func() upstream.Sink { return g.Definitions },
-		Remote: placement.Remote, Restore: state.Restore, Conceal: secrets.Listing, Limits: limitsOf, Unshared: o.Store.CountUnshared,
+		Remote: placement.Remote, Restore: state.Restore, Conceal: secrets.Listing, Limits: func(c *config.Config) catalog.Limits { return limitsOf(c, g.config.Load) }, Unshared: o.Store.CountUnshared,
 	})
 	if err != nil {
 		return err
@@ -300,11 +300,12 @@ func (g *Gateway) Upstreams() []string { return g.manager.Names() }
 // after SIGTERM. Both fit into CloseTimeout.
 const StopGrace = time.Second
 
-// limitsOf returns the limits of a configuration on what servers list.
-func limitsOf(c *config.Config) catalog.Limits {
+// limitsOf returns the limits of a configuration on what servers list, with the overrides of the present one.
+func limitsOf(c *config.Config, present func() *config.Config) catalog.Limits {
 	l := c.SchemaLimits
 	return catalog.Limits{
 		SchemaBytes: int(l.Bytes), SchemaDepth: l.Depth, SchemaProperties: l.Properties, OnInvalid: catalog.OnInvalid(l.OnInvalid), Strict: c.Strict,
+		Overrides: definitions.NewOverrides(present).Of,
 	}
 }
 

@@ -20,7 +20,7 @@ func TestStrict(t *testing.T) {
 		o := metatool.Options{}
 		policy.Controls(c, &o)
 		for clause, got := range map[string]bool{
-			"§1.5, §2.3, §3.3, §4.4: the catalog": limitsOf(c).Strict,
+			"§1.5, §2.3, §3.3, §4.4: the catalog": limitsOf(c, func() *config.Config { return c }).Strict,
 			"§3.4: causes in the log":             o.LogUnredacted,
 			"§4.1: names are ids":                 o.Names == metatool.NameCanonical,
 			"§4.1: no direct calls; §9.4: parts":  o.Strict,

@@ -84,6 +84,9 @@ func (a auditing) about(c *dispatch.Call) calls.Call {
 		}
 	}
 	out.Server, out.ToolID = c.Entry.Upstream, shownID(c)
+	if name := c.Entry.ServerName(); name != c.Entry.RawName && out.Detail == "" {
+		out.Detail = "the server's name of the tool is " + name
+	}
 	return out
 }
 

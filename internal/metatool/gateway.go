@@ -322,7 +322,7 @@ func (g *Gateway) callSteps(holdsBack bool, kept *dispatch.Cache, work *taskCall
 	if g.opts.TolerantArgs {
 		steps = append(steps, dispatch.Normalise())
 	}
-	steps = append(steps, g.tables(holdsBack).Steps()...)
+	steps = append(append(steps, g.tables(holdsBack).Steps()...), dispatch.Values())
 	steps = append(steps, dispatch.Validate(&g.check, g.opts.Artifacts), dispatch.Admission(g.ctl, subjectsIn(g.whole)), dispatch.DryRun())
 	if kept != nil {
 		steps = append(steps, kept.Step())

@@ -83,6 +83,7 @@ type Server struct {
 	Required     bool                     `key:"required" default:"false" doc:"weir does not start without this server."`
 	IncludeTools []string                 `key:"include_tools" empty:"refused" safety:"true" doc:"Only tools whose name matches one of these patterns are offered. * stands for any text, ? for one character."`
 	ExcludeTools []string                 `key:"exclude_tools" empty:"same" safety:"true" doc:"Tools whose name matches one of these patterns are not offered, whatever include_tools says."`
+	Overrides    []*Override              `key:"overrides" empty:"same" safety:"true" name:"Tool" doc:"What agents see of single tools, by the server's names of the tools; see config.md#overrides."`
 	Timeout      time.Duration            `key:"timeout" default:"60s" doc:"How long one call may take; 0 sets no limit."`
 	PerSession   bool                     `key:"per_session" default:"false" doc:"One connection (and one process) per client session, for servers that keep state per client."`
 	Agent        bool                     `key:"agent" default:"false" doc:"The server at url is an agent server. weir signs its requests if agents.invocation is set, and /status asks for its state. Each session has its own connection."`

@@ -18,7 +18,7 @@ import (
 type Tool struct {
 	ID          string `json:"id"`
 	Short       string `json:"short"` // namespace:name, or the id if that is not unique
-	Name        string `json:"name"`  // at its server
+	Name        string `json:"name"`
 	Server      string `json:"server"`
 	Title       string `json:"title,omitempty"`
 	Description string `json:"description,omitempty"`
@@ -26,6 +26,8 @@ type Tool struct {
 	InputSchema  json.RawMessage `json:"inputSchema,omitempty"`
 	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
 	Annotations  json.RawMessage `json:"annotations,omitempty"`
+	// Listed is the definition of the server, where the configuration changes it; see mcpServers.NAME.overrides.
+	Listed json.RawMessage `json:"listed,omitempty"`
 
 	// Tags and hints, as the policy reads them.
 	Tags        []string `json:"tags,omitempty"`
@@ -98,6 +100,7 @@ func Find(c *catalog.Catalog, q Query, redact func([]byte) []byte) List {
 		if q.Definitions {
 			part := func(raw []byte) json.RawMessage { return redact(dispatch.ShownSchema(entry, raw)) }
 			t.InputSchema, t.OutputSchema, t.Annotations = part(entry.InputSchema), part(entry.OutputSchema), part(entry.Annotations)
+			t.Listed = part(entry.Listed)
 			t.Tags, t.ReadOnly, t.Destructive, t.Idempotent, t.OpenWorld = entry.Tags, entry.ReadOnly, entry.Destructive, entry.Idempotent, entry.OpenWorld
 			if t.InputSchema == nil {
 				t.InputSchema = json.RawMessage(`{"type":"object"}`)

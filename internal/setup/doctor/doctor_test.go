@@ -136,6 +136,9 @@ var brokenMachines = map[string]struct {
 	"twice": {func(m *machine) {
 		m.catalog = []CatalogFinding{{"files", "duplicate", "read", "the first one stays"}}
 	}, "schema-twice", "server files", "read"},
+	"override": {func(m *machine) {
+		m.catalog = []CatalogFinding{{"files", "override", "gone", "mcpServers.files.overrides.gone: the server lists no such tool"}}
+	}, "schema-override", "server files", "overrides.gone"},
 	"long name": {func(m *machine) { m.listed = []string{strings.Repeat("x", 60)} }, "schema-name", "tool " + strings.Repeat("x", 60), "64 characters"},
 
 	"port taken": {func(m *machine) {

@@ -46,6 +46,7 @@ var kinds = []kind{
 
 	{"schema-broken", Warn, ownServer, "The definition of a tool is broken. Its calls fail, or it is left out.", "Update the server, or exclude the tool with `exclude_tools`."},
 	{"schema-twice", Warn, ownServer, "Two tools, resources or prompts have one name.", "Give one of the servers a `namespace`, or exclude one of the two."},
+	{"schema-override", Warn, ownConfig, "An override of a tool cannot be applied, or names a tool or a parameter that the server does not have.", "Correct `overrides` of the server: `weir ls --tools` lists its tools, and `weir show TOOL` the parameters."},
 	{"schema-name", Warn, ownConfig, "A name is longer than clients take: Cursor leaves out tools of which server and tool have over 60 characters together, others refuse 64.", "Set a shorter `namespace`, or `mode: gateway`, which lists three tools."},
 
 	{"gateway-port", Fail, ownMachine, "Another program has the port.", "End that program, or set another `listen` and run `weir connect` again."},

@@ -11,6 +11,9 @@ var (
 	twiceKinds  = []string{"duplicate", "conflict", "name_shared", "name_rival", "name_taken"}
 )
 
+// overrideKind is the kind of findings about overrides.
+const overrideKind = "override"
+
 // longestName is the number of characters that a client's name for weir and a tool's name may have
 // together: Cursor leaves out tools beyond it, and others refuse over 64.
 const longestName = 60
@@ -44,6 +47,8 @@ func (d *doctor) checkSchemas(context.Context) []Finding {
 			add(found("schema-broken", thing, "%q: %s", c.Name, c.Text))
 		case slices.Contains(twiceKinds, c.Kind):
 			add(found("schema-twice", thing, "%q: %s", c.Name, c.Text))
+		case c.Kind == overrideKind:
+			add(found("schema-override", thing, "%s", c.Text))
 		}
 	}
 	for _, name := range report.Listed {
@@ -51,7 +56,7 @@ func (d *doctor) checkSchemas(context.Context) []Finding {
 			add(found("schema-name", "tool "+name, "its name and %q have %d characters together; Cursor leaves it out", entryName, len(entryName)+len(name)))
 		}
 	}
-	for _, id := range []string{"schema-broken", "schema-twice", "schema-name"} {
+	for _, id := range []string{"schema-broken", "schema-twice", "schema-override", "schema-name"} {
 		if more := counts[id] - maxListed; more > 0 {
 			list = append(list, found(id, "catalog", "and %d more: weir ls --changes --json, /catalog", more))
 		}
