@@ -94,6 +94,39 @@ func BenchmarkExecute(b *testing.B) {
 	}
 }
 
+// BenchmarkProgram measures a call of a program over a peer in memory. adds-us is the median of what a call takes more
+// than the same by tool_execute. A program that makes one call is a run, in a worker that is warm.
+func BenchmarkProgram(b *testing.B) {
+	h := newRunHarness(b, Options{})
+	var at []time.Time // of each call at the server
+	h.Add("x", calltest.Peer(func(context.Context, json.RawMessage, mcp.Handler) (json.RawMessage, error) {
+		at = append(at, time.Now())
+		return json.RawMessage(calltest.Text(`{"number":7,"title":"A title of an issue","labels":["bug","urgent"]}`)), nil
+	}), `{"name":"t","description":"d","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`)
+	between := func(n int) time.Duration {
+		took := make([]time.Duration, 0, n)
+		for i := range at[1:] {
+			took = append(took, at[i+1].Sub(at[i]))
+		}
+		at = at[:0]
+		slices.Sort(took)
+		return took[len(took)/2]
+	}
+	direct := `{"tool_id":"` + h.ID(b, "x", "t") + `","args":{"owner":"a","number":7}}`
+	for range 2000 {
+		h.Tool(b, ToolExecute, direct)
+	}
+	single := between(2000)
+	h.runner.Limits.Calls = b.N + 2
+	b.ResetTimer()
+	if a := h.program(b, fmt.Sprintf(`for (let i = 0; i < %d; i++) await tools.x.t({owner: "a", number: i})`, b.N+2)); a.IsError {
+		b.Fatalf("%+v", a)
+	}
+	inner := between(b.N)
+	b.ReportMetric(float64((inner-single).Nanoseconds())/1000, "adds-us")
+	b.ReportMetric(float64(inner)/float64(single), "x_single")
+}
+
 // logs answers every call with another text of 100 KB.
 type logs struct {
 	text []byte

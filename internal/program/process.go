@@ -29,8 +29,10 @@ type process struct {
 	out   *os.File // frames of the worker
 	r     *bufio.Reader
 	hello wire.Hello
-	said  *tail
-	gone  chan struct{} // closed when the process has ended
+	// filtered says that the kernel refuses it system calls: it can start no process.
+	filtered bool
+	said     *tail
+	gone     chan struct{} // closed when the process has ended
 
 	writing sync.Mutex // guards the order of frames to the worker
 }
@@ -80,6 +82,7 @@ func (p *Pool) start(ctx context.Context) (*process, error) {
 		}
 		return nil, fmt.Errorf("%w%s", err, w.said.lastLine())
 	}
+	w.filtered = runtime.GOOS == "linux" && strings.Contains(strings.Join(w.hello.Walls, ", "), filterWall)
 	p.tell.Do(func() { p.tellWalls(w.hello.Walls) })
 	return w, nil
 }
@@ -87,7 +90,7 @@ func (p *Pool) start(ctx context.Context) (*process, error) {
 // tellWalls says what confines the workers of this machine.
 func (p *Pool) tellWalls(walls []string) {
 	all := strings.Join(walls, ", ")
-	if runtime.GOOS == "linux" && (!strings.Contains(all, "Landlock") || !strings.Contains(all, "system calls")) {
+	if runtime.GOOS == "linux" && (!strings.Contains(all, "Landlock") || !strings.Contains(all, filterWall)) {
 		p.o.Log.Warn("the kernel does not confine the workers of programs as it should: they have Landlock and seccomp on Linux 5.13 and newer", "walls", all)
 		return
 	}
@@ -109,6 +112,9 @@ func (w *process) greet() error {
 	}
 	return nil
 }
+
+// filterWall is in the name of the wall of a worker for which the kernel filters system calls.
+const filterWall = "system calls"
 
 // write sends a frame.
 func (w *process) write(kind wire.Kind, id uint32, head, body []byte) error {
@@ -135,7 +141,13 @@ func (w *process) hasEnded() bool {
 }
 
 // kill ends the process at once. It does not wait.
-func (w *process) kill() { w.group.Signal(false) }
+func (w *process) kill() {
+	if w.filtered {
+		w.group.Kill()
+		return
+	}
+	w.group.Signal(false)
+}
 
 // wait waits for the end of the process.
 func (w *process) wait() {

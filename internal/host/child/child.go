@@ -66,6 +66,16 @@ func (g *Group) Signal(gently bool) {
 	}
 }
 
+// Kill kills a child that can start no process. Signal looks at all processes of the machine first, for descendants
+// that have left the group, which takes milliseconds where there are hundreds.
+func (g *Group) Kill() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.reaped {
+		g.signal(false)
+	}
+}
+
 // Reap ends the rest of the group and the recorded descendants. Call it right after waiting for the
 // child: a group outlives its leader while it has members, and its number cannot be reused until
 // then.

@@ -170,6 +170,19 @@ func TestStrays(t *testing.T) {
 	}
 }
 
+// Kill ends a child and its group at once, and a child that has ended is no other one's.
+func TestKill(t *testing.T) {
+	var k Keeper
+	defer k.Close()
+	g, pids := start(t, &k, "trap '' TERM; sleep 600 & echo $!; echo $$; wait", 2)
+	g.Kill()
+	reap(t, g)
+	for _, pid := range pids {
+		waitGone(t, "a member of the group", pid)
+	}
+	g.Kill()
+}
+
 // A child lives as long as it wants, whatever becomes of the goroutine and the
 // thread that asked for it.
 func TestThreadOutlivesItsCaller(t *testing.T) {
