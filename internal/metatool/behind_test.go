@@ -59,7 +59,7 @@ func TestNamesOfServers(t *testing.T) {
 		return string(out)
 	}
 	starting := list()
-	if !strings.Contains(starting, "answers the schema. Servers: files, gh, web.\",\"inputSchema\"") {
+	if !strings.Contains(starting, "what it does [tags]. Servers: files, gh, web.\",\"inputSchema\"") {
 		t.Errorf("the list does not name the servers: %.500s", starting)
 	}
 	if said := h.g.Instructions(t.Context()); !strings.HasSuffix(said, " with tool_view. Servers: files, gh, web.") {

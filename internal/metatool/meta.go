@@ -41,11 +41,11 @@ const (
 const (
 	browseSchema = `{"type":"object","properties":{` +
 		`"query":{"type":"string"},` +
-		`"path":{"type":"string","description":"/ for all servers, then /server or /server/group"},` +
+		`"path":{"type":"string","description":"/, /server or /server/group"},` +
 		`"top_k":{"type":"integer","minimum":1,"maximum":50,"description":"most cards"}},` +
 		`"additionalProperties":false}`
 	executeSchema = `{"type":"object","properties":{` +
-		`"tool_id":{"type":"string","description":"exact id from a card"},` +
+		`"tool_id":{"type":"string"},` +
 		`"args":{"type":"object","description":"the tool's arguments; {\"$table\":\"<handle or resource_url>\",\"columns\":[],\"where\":[],\"limit\":9} stands for rows of a table"},` +
 		`"abstract_domains":{"type":["string","array"],"items":{"type":"string"},"description":"only where a next tool takes a resource_url: the few columns to read; else a view is cheaper"},` +
 		`"mode":{"type":"string","enum":["async","sync"],"description":"of abstract_domains; sync: one consumer, no fetch"},` +
@@ -76,7 +76,7 @@ const (
 		promptGetSchema + `,"annotations":{"readOnlyHint":true}}`
 
 	browseTool = `{"name":"tool_browse","description":"Find tools. Ask by query, in English, 2 to 6 words: verb, object, product (\"create issue jira\"), or walk the catalog by path. ` +
-		`Answers one card a line: tool_id (arguments, optional?) — what it does [tags]. dry_run of tool_execute answers the schema.","inputSchema":` + browseSchema + `,"annotations":{"readOnlyHint":true}}`
+		`Answers one card a line: tool_id (arguments, optional?) — what it does [tags].","inputSchema":` + browseSchema + `,"annotations":{"readOnlyHint":true}}`
 	executeText = `{"name":"tool_execute","description":"Run a tool by its tool_id, whole, with the part after #. Its own arguments go into args. Not sure which? dry_run true with args {} answers its schema and runs nothing.`
 	executeTool = executeText + ` A long result comes back as a summary and a handle for tool_view.","inputSchema":` + executeSchema + `}`
 	// The text for gateways without tool_view, which hold nothing back.
