@@ -39,6 +39,8 @@ func TestControlsOfProgramCalls(t *testing.T) {
 		{"hook about results", caught, Options{Hooks: calltest.NewDetector(t, "forbidden", false, true).Set}, "PERMISSION_DENIED", 1},
 		{"quota", `let n = 0; try { for (;;) { await tools.files.drop({n}); n++ } } catch (e) { return n + " " + e.code }`,
 			Options{RateLimits: dispatch.RateLimits{MetaTools: map[string]dispatch.RateLimit{ToolExecute: {PerSession: 3}}}}, "3 RATE_LIMITED", 3},
+		{"quota of a minute", `let n = 0; try { for (;;) { await tools.files.drop({n}); n++ } } catch (e) { return n + " " + e.code }`,
+			Options{RateLimits: dispatch.RateLimits{MetaTools: map[string]dispatch.RateLimit{ToolExecute: {PerMinute: 2}}}}, "2 RATE_LIMITED", 2},
 		{"quota of browse", `let n = 0; try { for (;;) { await find("drop"); n++ } } catch (e) { return n + " " + e.code }`,
 			Options{RateLimits: dispatch.RateLimits{MetaTools: map[string]dispatch.RateLimit{ToolBrowse: {PerSession: 2}}}}, "2 RATE_LIMITED", 0},
 		{"cache", `const a = await tools.files.read_file({path: "a"}), b = await tools.files.read_file({path: "a"}); return a.path + b.path`, Options{Cache: dispatch.CacheOptions{ReadOnly: true}}, "aa", 1},
@@ -170,6 +172,50 @@ func TestRetriesOfProgramCalls(t *testing.T) {
 		if a.IsError || a.Content[0].Text != want || tries != attempts {
 			t.Errorf("%d attempts: %+v after %d", attempts, a.Content, tries)
 		}
+	}
+}
+
+// When the agent goes away, the call of its program ends at the server, the program makes no other one, and the records
+// say what ran.
+func TestClientOfARunIsGone(t *testing.T) {
+	var mu sync.Mutex
+	records := map[string]int{}
+	h := newRunHarness(t, Options{OnEvent: func(e Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		records[fmt.Sprint(e.MetaTool, " ", shortTool(e.ToolID), " ", e.Code)]++
+	}})
+	hangs, ended := make(chan struct{}), make(chan struct{})
+	h.Add("slow", calltest.Peer(func(ctx context.Context, params json.RawMessage, _ mcp.Handler) (json.RawMessage, error) {
+		if strings.Contains(string(params), `"quick"`) {
+			return json.RawMessage(calltest.Text("1")), nil
+		}
+		close(hangs)
+		<-ctx.Done()
+		close(ended)
+		return nil, ctx.Err()
+	}), `{"name":"quick","description":"d"}`, `{"name":"hang","description":"d"}`)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-hangs
+		cancel()
+	}()
+	raw, _ := json.Marshal(map[string]any{"name": ToolRun, "arguments": map[string]any{
+		"program": `await tools.slow.quick({}); try { await tools.slow.hang({}) } catch {} await tools.slow.quick({})`,
+	}})
+	if out, err := h.AskAs(ctx, calltest.SRE, "tools/call", string(raw)); err == nil && !strings.Contains(string(out), "isError") {
+		t.Errorf("the run ended with %s", out)
+	}
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Error("the call goes on at its server")
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	const want = "map[tool_execute slow:hang CANCELLED:1 tool_execute slow:quick :1 tool_run  CANCELLED:1]"
+	if got := fmt.Sprint(records); got != want {
+		t.Errorf("the records are %s, want %s", got, want)
 	}
 }
 
