@@ -120,7 +120,10 @@ func New(ctx context.Context, c *Config, o Options) (*Gateway, error) {
 		handler = o.Logger.Handler()
 	}
 	log := observe.WrapLog(handler, c.config)
-	records, err := trail.Open(ctx, c.config, log.Logger)
+	if o.Version == "" {
+		o.Version = "devel"
+	}
+	records, err := trail.Open(ctx, c.config, o.Version, log.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -134,9 +137,6 @@ func New(ctx context.Context, c *Config, o Options) (*Gateway, error) {
 		records.Close()
 		kept.Close()
 		return nil, err
-	}
-	if o.Version == "" {
-		o.Version = "devel"
 	}
 	inner, err := gateway.New(ctx, c.config, gateway.Options{Audit: records, Store: kept, Version: o.Version, Logger: log.Logger, Environ: config.Environ(), Lineage: lineage, Events: events, Tokens: log.Tokens()})
 	if err != nil {

@@ -5,7 +5,7 @@
 //	Add ──┐                     ┌─▶ DIR/000001-2026-11-22.jsonl   a segment: one record a line
 //	      ├─▶ queue ─▶ writer ──┼─▶ DIR/000002-2026-11-23.jsonl   begins with the hash of the last
 //	Sync ─┘   (bounded)         └─▶ DIR/head                      the newest record
-//	   ▲                 │
+//	   ▲                 │        └▶ Sink: the same lines elsewhere
 //	   └──── fsync ──────┘
 //
 //	DIR ─▶ Verify: the first record that is wrong, and why

@@ -44,12 +44,24 @@ type Options struct {
 	// MaxTotal bounds the bytes of all segments; 0 sets no bound. Segments are at most a quarter of
 	// it, and the oldest ones are removed. The newest one always stays.
 	MaxTotal int64
+	// Sink gets the lines of the log when they are in its file; nil for none. Close closes it.
+	Sink Sink
 	// Queue bounds the records that wait for the disk; 0 means 8,192.
 	Queue int
 	// Logger receives failures of the disk; nil discards them.
 	Logger *slog.Logger
 
 	open func(path string) (file, error) // for tests
+}
+
+// A Sink takes lines of a log elsewhere.
+type Sink interface {
+	// Add takes whole lines in their order. It must not keep them, and must not wait. One goroutine calls it.
+	Add(lines []byte)
+	// Figures returns how many lines were sent, and how many were dropped. It is called concurrently.
+	Figures() (sent, dropped int64)
+	// Close sends what it can, in a bounded time.
+	Close()
 }
 
 // errUnavailable is wrapped by the error of Sync if the record could not be written.
@@ -74,7 +86,8 @@ type item struct {
 	synced chan<- error // nil: no caller waits
 }
 
-// Open opens the log of a folder, or starts one. One process at a time may have it open.
+// Open opens the log of a folder, or starts one. One process at a time may have it open. With an error, the Sink is
+// still the caller's.
 func Open(o Options) (*Log, error) {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = defaultMaxBytes
@@ -125,6 +138,14 @@ func (l *Log) Lost() int64 {
 		return 0
 	}
 	return l.lost.Load()
+}
+
+// SinkFigures returns the figures of the Sink, nil without one.
+func (l *Log) SinkFigures() func() (sent, dropped int64) {
+	if l == nil || l.opts.Sink == nil {
+		return nil
+	}
+	return l.opts.Sink.Figures
 }
 
 // Add hands a record to the log. It does not wait, except in a required log whose queue is full.
@@ -205,8 +226,8 @@ func (l *Log) put(ctx context.Context, i item) bool {
 	return false
 }
 
-// Close writes the queued records and a last signature, and frees the folder. Records that are
-// added later are lost.
+// Close writes the queued records and a last signature, closes the Sink and frees the folder. Records
+// that are added later are lost.
 func (l *Log) Close() {
 	if l == nil {
 		return
@@ -221,6 +242,9 @@ func (l *Log) Close() {
 		defer l.unlock()
 	}
 	<-l.done
+	if !was && l.opts.Sink != nil {
+		l.opts.Sink.Close()
+	}
 }
 
 // file is the part of a segment that a writer needs.

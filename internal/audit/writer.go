@@ -344,12 +344,20 @@ func (w *writer) write(records []*Record, sync bool) error {
 		return err
 	}
 	w.size += int64(len(w.buf))
+	w.forward(w.buf)
 	if cap(w.buf) > 1<<20 {
 		w.buf = nil
 	}
 	// The records are in the log. A head that cannot be written is older, which is no fault.
 	_, _ = w.headFile.WriteAt(head{w.log, w.at.seq, w.at.prev.String(), w.signed}.bytes(), 0)
 	return nil
+}
+
+// forward hands lines that are in the file to the Sink.
+func (w *writer) forward(lines []byte) {
+	if w.opts.Sink != nil {
+		w.opts.Sink.Add(lines)
+	}
 }
 
 // retryAfter is the time from a segment that could not start to the next attempt.
@@ -411,6 +419,7 @@ func (w *writer) next(now time.Time) error {
 	if w.unsigned.IsZero() {
 		w.unsigned = now
 	}
+	w.forward(line)
 	syncFolder(w.opts.Dir)
 	return nil
 }

@@ -292,13 +292,13 @@ func printCalls(stdout terminal, list []auditRecord) error {
 
 func auditTailCommand(a *process) *cobra.Command {
 	var configPath string
-	var follow, asJSON bool
+	var follow, asJSON, asOCSF bool
 	var n int
 	cmd := &cobra.Command{
 		Use:   "tail [DIR|FILE]",
 		Short: "Show the last records of the audit log",
 		Long: `Show the last records of the audit log, one a line. --json prints the records as they are
-in the files.`,
+in the files, --ocsf as events of the Open Cybersecurity Schema Framework.`,
 		Example: "  weir audit tail -f",
 		Args:    positional(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -311,7 +311,10 @@ in the files.`,
 			}
 			var failed error
 			err = audit.Tail(cmd.Context(), path, n, follow, func(raw []byte) bool {
-				failed = printRecord(a.stdout, raw, asJSON)
+				if asOCSF {
+					raw = audit.OCSF(raw, a.version)
+				}
+				failed = printRecord(a.stdout, raw, asJSON || asOCSF)
 				return failed == nil
 			})
 			return errors.Join(err, failed)
@@ -321,6 +324,7 @@ in the files.`,
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is written from now on")
 	cmd.Flags().IntVarP(&n, "lines", "n", 20, "how many of the last records to show")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the records as they are in the files")
+	cmd.Flags().BoolVar(&asOCSF, "ocsf", false, "print the records as events of OCSF")
 	return cmd
 }
 

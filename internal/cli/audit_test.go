@@ -144,6 +144,9 @@ func TestAudit(t *testing.T) {
 	if out := weir(t, "audit", "tail", dir, "-n", "1", "--json"); out.code != 0 || !strings.Contains(out.stdout, `"kind":"signature"`) || strings.Count(out.stdout, "\n") != 1 {
 		t.Errorf("tail: %+v", out)
 	}
+	if out := weir(t, "audit", "tail", dir, "-n", "1", "--ocsf"); out.code != 0 || !strings.Contains(out.stdout, `"class_uid":6003`) || strings.Count(out.stdout, "\n") != 1 {
+		t.Errorf("tail of events: %+v", out)
+	}
 	files, _ := filepath.Glob(filepath.Join(dir, "*.jsonl"))
 	data, _ := os.ReadFile(files[0])
 	if err := os.WriteFile(files[0], []byte(strings.Replace(string(data), `"principal":"ann"`, `"principal":"bob"`, 1)), 0o600); err != nil {

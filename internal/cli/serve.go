@@ -222,7 +222,7 @@ func runServe(a *process, ctx context.Context, r serveRequest) error {
 			return err
 		}
 	}
-	records, err := trail.Open(ctx, c, logger.Logger)
+	records, err := trail.Open(ctx, c, a.version, logger.Logger)
 	if err != nil {
 		return err
 	}

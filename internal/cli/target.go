@@ -370,7 +370,7 @@ func openOwn(a *process, ctx context.Context, t target, from *foundConfig) (*cli
 	logger.SetLevel(ownLog(c.Log))
 	a.note("starting %s of %s only for this command; weir serve keeps a gateway running", counted(len(c.Enabled()), "server"), path)
 	// events.file belongs to the running gateway.
-	records, err := trail.Open(ctx, c, logger.Logger)
+	records, err := trail.Open(ctx, c, a.version, logger.Logger)
 	if err != nil {
 		return nil, err
 	}

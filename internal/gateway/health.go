@@ -170,6 +170,6 @@ func (g *Gateway) totals() metrics.Totals {
 			return figures
 		},
 		Tools:   func() int { return g.Catalog.Snapshot().Catalog.Kinds()[primitive.KindTool] },
-		Cluster: g.Store.Figures(), Stream: g.Store.StreamFigures(),
+		Cluster: g.Store.Figures(), Stream: g.Store.StreamFigures(), Syslog: g.opts.Audit.SinkFigures(),
 	}
 }

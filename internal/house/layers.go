@@ -85,6 +85,7 @@ var places = []place{
 	{"internal/observe", parts, []string{"internal/metatool", "internal/passthrough", "internal/result", "internal/result/usage"}, "reports what a gateway does; decides nothing"},
 	{"internal/store/nodestore", parts, nil, "the store of a gateway with its node, as configured; knows not what the documents are for"},
 	{"internal/dataplane", parts, []string{"internal/metatool", "internal/passthrough", "internal/result", "internal/store/nodestore", "internal/tables"}, "the way of results past the model, between callers, servers and nodes; joins what is kept, what is fetched and what waits at /mcps, none of which knows the others"},
+	{"internal/audit/syslog", state, []string{"internal/audit"}, "records of the audit log as syslog messages; is given lines, and knows no configuration"},
 	{"internal/audit/trail", parts, []string{"internal/passthrough", "internal/upstream/credentials"}, "tells the audit log of what does not pass the meta-tools"},
 	{"internal/metatool/tools", parts, []string{"internal/dispatch"}, "tools of a catalog for commands and the API; shows schemas as calls check them"},
 	{"internal/dispatch", parts, []string{"internal/result"}, "one call through checks, controls, cache and retries; fails with errors of result"},

@@ -52,7 +52,7 @@ func gatewayOf(t testing.TB, text string) (*gateway.Gateway, *config.Config) {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	records, err := trail.Open(t.Context(), c, log)
+	records, err := trail.Open(t.Context(), c, "", log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func changeRecord(ctx context.Context, c *audit.CredentialChange) *audit.Record 
 // disk. Without a change it only opens the log. The error is that of the log, also if another process
 // has it open.
 func RecordChange(ctx context.Context, c *config.Config, change *audit.CredentialChange) error {
-	l, err := open(ctx, &c.Audit, true, slog.New(slog.DiscardHandler))
+	l, err := open(ctx, &c.Audit, true, "", slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}

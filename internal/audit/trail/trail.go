@@ -2,9 +2,12 @@ package trail
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/hex"
 	"log/slog"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +16,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/audit"
 	"github.com/weir-mcp/weir/internal/audit/calls"
+	"github.com/weir-mcp/weir/internal/audit/syslog"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/host/place"
@@ -24,16 +28,16 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// Open opens the configured audit log; it returns nil if none is configured. The caller closes
-// the log, or passes it to New.
-func Open(ctx context.Context, c *config.Config, log *slog.Logger) (*audit.Log, error) {
+// Open opens the configured audit log; it returns nil if none is configured. version is the version of the program. The
+// caller closes the log, or passes it to New.
+func Open(ctx context.Context, c *config.Config, version string, log *slog.Logger) (*audit.Log, error) {
 	if c.Audit.Dir == "" {
 		return nil, nil
 	}
-	return open(ctx, &c.Audit, c.Audit.Required, log)
+	return open(ctx, &c.Audit, c.Audit.Required, version, log)
 }
 
-func open(ctx context.Context, a *config.Audit, required bool, log *slog.Logger) (*audit.Log, error) {
+func open(ctx context.Context, a *config.Audit, required bool, version string, log *slog.Logger) (*audit.Log, error) {
 	secret := a.Key.Reveal()
 	if secret == "" {
 		var err error
@@ -45,11 +49,44 @@ func open(ctx context.Context, a *config.Audit, required bool, log *slog.Logger)
 	if err != nil {
 		return nil, part.Setupf("audit.key: %w", err)
 	}
-	l, err := audit.Open(audit.Options{Dir: a.Dir, Keys: keys, Required: required, Keep: a.Kept(), MaxTotal: int64(a.MaxBytes), Logger: log})
+	sink, err := openSink(&a.Syslog, version, log)
 	if err != nil {
+		return nil, err
+	}
+	l, err := audit.Open(audit.Options{Dir: a.Dir, Keys: keys, Required: required, Keep: a.Kept(), MaxTotal: int64(a.MaxBytes), Logger: log, Sink: sink})
+	if err != nil {
+		if sink != nil {
+			sink.Close()
+		}
 		return nil, part.Setupf("audit.dir: %w", err)
 	}
 	return l, nil
+}
+
+// openSink returns what sends records to the configured collector, nil without one.
+func openSink(s *config.Syslog, version string, log *slog.Logger) (audit.Sink, error) {
+	network, at := s.Network()
+	if network == "" {
+		return nil, nil
+	}
+	o := syslog.Options{Network: network, Address: at, OCSF: s.Format == "ocsf", Version: version, Logger: log, TLS: &tls.Config{MinVersion: tls.VersionTLS12}}
+	if s.CA != "" {
+		text, err := os.ReadFile(s.CA)
+		if err != nil {
+			return nil, part.Setupf("audit.syslog.ca: %w", err)
+		}
+		if o.TLS.RootCAs = x509.NewCertPool(); !o.TLS.RootCAs.AppendCertsFromPEM(text) {
+			return nil, part.Setupf("audit.syslog.ca: %s has no certificate in PEM", s.CA)
+		}
+	}
+	if s.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(s.Cert, s.Key)
+		if err != nil {
+			return nil, part.Setupf("audit.syslog.cert: %w", err)
+		}
+		o.TLS.Certificates = []tls.Certificate{pair}
+	}
+	return syslog.New(o), nil
 }
 
 // Auditor tells the audit log of what does not pass the gateway's meta-tools. Without a log it tells

@@ -46,6 +46,8 @@ type Totals struct {
 	Spans func() telemetry.SpanFigures
 	// Stream returns how many events the stream of the store has taken, and how many were lost; nil without one.
 	Stream func() (sent, lost int64)
+	// Syslog returns how many records of the audit log the collector has got, and how many were dropped; nil without one.
+	Syslog func() (sent, dropped int64)
 	// Cluster returns the figures of this node in its cluster; nil for a gateway of one node.
 	Cluster func() ClusterFigures
 }
@@ -320,6 +322,13 @@ func (s collector) Collect(to chan<- prometheus.Metric) {
 		events.WithLabelValues("sent").Add(float64(sent))
 		events.WithLabelValues("lost").Add(float64(lost))
 		events.Collect(to)
+	}
+	if t.Syslog != nil {
+		records := counters("audit_syslog_records_total", "Records of the audit log for its collector (audit.syslog), by what became of them: sent, dropped for want of room.", "outcome")
+		sent, dropped := t.Syslog()
+		records.WithLabelValues("sent").Add(float64(sent))
+		records.WithLabelValues("dropped").Add(float64(dropped))
+		records.Collect(to)
 	}
 	if t.Cluster != nil {
 		c := t.Cluster()
