@@ -87,6 +87,9 @@ func (e *Entry) ServerName() string {
 	return e.RawName
 }
 
+// Changed reports whether the definition differs from the one that an operator has agreed to.
+func (e *Entry) Changed() bool { return e.note != "" }
+
 // Digest returns a hash of the definition.
 func (e *Entry) Digest() [32]byte { return e.digest }
 

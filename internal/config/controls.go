@@ -112,7 +112,7 @@ func (d *decoder) checkControls(c *Config) {
 	checkLimits(d.Decoder, &c.RateLimits)
 	checkCache(d.Decoder, &c.Cache)
 	checkPolicy(d.Decoder, &c.Policy)
-	checkFlow(d.Decoder, &c.Flow)
+	checkFlow(d, &c.Flow, c.Servers)
 	checkAudit(d, c)
 	if c.Events.Stream && (c.Store.At == storeMemory || strings.HasPrefix(c.Store.At, storeFile)) {
 		d.Fail(d.At("events.stream"), "events.stream", "events.stream needs a store that gateways share: write store: nats://HOST:PORT, or events.file for the events of one gateway")

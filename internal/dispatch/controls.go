@@ -368,7 +368,7 @@ func (c *Controls) AdmitCall(ctx context.Context, call *Call, from SubjectsOf) (
 		return err
 	}
 	if c.None() {
-		c.Flow.Observe(ctx, call.Session.Flow(), call.flow(call.Args))
+		c.Flow.Observe(ctx, call.Session.Flow(), call.Flow())
 		call.Pass = pass{granted: true}
 		return nil
 	}

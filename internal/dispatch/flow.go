@@ -6,12 +6,17 @@ import (
 
 	"github.com/weir-mcp/weir/internal/access/authz"
 	"github.com/weir-mcp/weir/internal/flow"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
 // Labels are the labels of a call.
 type Labels struct {
 	// Label is the label of what the call has got: of its server, of a kept result, of rows in its arguments.
 	Label flow.Label
+	// Meanwhile is the label of what the server tells during the call.
+	Meanwhile flow.Label
+	// Unread says that the answer has only sizes and types of the result.
+	Unread bool
 	// Carried is the label of the rows that are put into the arguments.
 	Carried flow.Label
 	// OnTell is called before the upstream tells the agent something; it may be nil.
@@ -22,6 +27,13 @@ type Labels struct {
 type reader struct {
 	Flow    *flow.Session
 	carried flow.Label // of the rows that are put into the arguments
+}
+
+// Reads gives the session of an act the labels of what it may get, where results are not read.
+func (c *Controls) Reads(ctx context.Context, a *Act) {
+	for _, s := range a.About {
+		c.Flow.Read(ctx, a.Flow, c.Flow.Of(a.flow(s)), nil)
+	}
 }
 
 // strictest returns the strictest verdict of the policy and of the labels on an act, and its subject.
@@ -65,15 +77,19 @@ func (v verdict) refuses() string {
 // flow returns the call of an act as the labels judge it.
 func (a *Act) flow(s Subject) flow.Call {
 	out := flow.Call{Entry: s.Entry, Args: a.args, Carried: a.carried}
+	if a.Verb == VerbRead {
+		out.URI = rawjson.Text(a.args)
+		out.Odd = Unclear(out.URI) != ""
+	}
 	if a.Run != nil {
 		out.Program = a.Run.Flow
 	}
 	return out
 }
 
-// flow returns a call as the labels judge it.
-func (c *Call) flow(args json.RawMessage) flow.Call {
-	out := flow.Call{Entry: c.Entry, Args: args, Carried: c.Carried}
+// Flow returns the call as the labels see it.
+func (c *Call) Flow() flow.Call {
+	out := flow.Call{Entry: c.Entry, Args: c.Args, URI: c.URI, Odd: c.URI != "" && Unclear(c.URI) != "", Carried: c.Carried}
 	if c.Run != nil {
 		out.Program = c.Run.Flow
 	}
@@ -96,7 +112,7 @@ func (c *Controls) facts(ctx context.Context, a *Act) authz.Flow {
 func (c *Call) Tells(ctx context.Context, f *flow.Flow) {
 	if f != nil {
 		c.OnTell = func(params json.RawMessage) {
-			f.Read(ctx, c.Session.Flow(), c.Label, func() json.RawMessage { return params })
+			f.Read(ctx, c.Session.Flow(), c.Meanwhile, func() json.RawMessage { return params })
 		}
 	}
 }
@@ -117,9 +133,14 @@ func Shows(f *flow.Flow) []Step {
 		if len(c.Split.Domains) > 0 {
 			c.Session.Flow().Keeps(c.Label)
 		}
-		read := f.Declassify(c.Label, c.Entry, c.Reply)
+		definition := f.Definition(c.Entry)
+		read := f.Declassify(c.Label, c.Entry, c.Reply).Join(definition)
 		if c.Run != nil {
 			f.ProgramRead(c.Run.Flow, read, c.Entry, c.Args, c.Reply)
+			return err
+		}
+		if c.Unread {
+			f.Read(ctx, c.Session.Flow(), definition, nil)
 			return err
 		}
 		f.Read(ctx, c.Session.Flow(), read, func() json.RawMessage { return c.Reply })

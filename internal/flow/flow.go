@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/access/authz"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/text"
@@ -16,88 +18,27 @@ import (
 
 // Flow has the rules of a configuration. A nil Flow has no labels and refuses nothing. It is safe for concurrent use.
 type Flow struct {
-	c   config.Flow
-	log *slog.Logger
+	c       config.Flow
+	when    []*authz.Expression // conditions of c.Label; nil: there are none
+	servers map[string]server   // by name
+	log     *slog.Logger
 }
 
-// New returns the Flow of a configuration, nil if it is off. The logger may be nil.
-func New(c config.Flow, log *slog.Logger) *Flow {
+// New returns the Flow of a configuration and its servers, nil if it is off. The logger may be nil.
+func New(c config.Flow, log *slog.Logger, servers ...*config.Server) *Flow {
 	if c.Mode == config.FlowOff || c.Mode == "" {
 		return nil
 	}
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Flow{c, log}
+	return &Flow{c, conditionsOf(c.Label), serversOf(servers), log}
 }
 
 // Decides reports whether a call may be asked about or refused.
 func (f *Flow) Decides() bool {
 	return f != nil && (f.c.Mode == config.FlowAsk || f.c.Mode == config.FlowEnforce)
 }
-
-// matches reports whether a rule is about an entry. A pattern is for the whole id, for the id without its hash, or for the
-// server's own name. Without the short id, a server could leave a rule by listing a second tool of the same name.
-func matches(tool, namespace string, e *catalog.Entry) bool {
-	if namespace != "" && namespace != e.Namespace {
-		return false
-	}
-	if tool == "" || text.Match(tool, e.ID) || text.Match(tool, e.RawName) || e.Short != "" && e.Short != e.ID && text.Match(tool, e.Short) {
-		return true
-	}
-	unhashed, _, hashed := strings.Cut(e.ID, "#")
-	return hashed && text.Match(tool, unhashed)
-}
-
-// Of returns the label of the results of an entry.
-func (f *Flow) Of(e *catalog.Entry) Label {
-	if f == nil || e == nil {
-		return Label{}
-	}
-	l, _ := f.Why(e)
-	return l
-}
-
-// Why returns the label of the results of an entry, and the rule that gives it.
-func (f *Flow) Why(e *catalog.Entry) (Label, string) {
-	id := e.ID
-	if len(id) > maxTool {
-		id = text.Cut(id, maxTool)
-	}
-	for i := range f.c.Label {
-		if r := &f.c.Label[i]; matches(r.Tool, r.Namespace, e) {
-			sorted := slices.Sorted(slices.Values(r.Confidentiality))
-			return Label{r.Integrity == untrusted, slices.Compact(sorted), []string{id}}, fmt.Sprintf("flow.label[%d]", i)
-		}
-	}
-	why := "default"
-	if e.OpenWorld {
-		why = "hint: open-world"
-	}
-	return Label{Untrusted: true, Sources: []string{id}}, why
-}
-
-// Sink returns the sink that a tool is, and the rule that makes it one. It is nil for a tool that is none.
-func (f *Flow) Sink(e *catalog.Entry) (*config.FlowSink, string) {
-	if f == nil || e == nil {
-		return nil, ""
-	}
-	for i := range f.c.Sinks {
-		if r := &f.c.Sinks[i]; matches(r.Tool, r.Namespace, e) {
-			if r.Kind == config.SinkNone {
-				return nil, fmt.Sprintf("flow.sinks[%d]", i)
-			}
-			return r, fmt.Sprintf("flow.sinks[%d]", i)
-		}
-	}
-	if !e.ReadOnly && e.OpenWorld && e.InputSchema != nil && e.URI == "" {
-		return &hinted, "hint: open-world, not read-only"
-	}
-	return nil, ""
-}
-
-// hinted is the sink of a tool that no rule names.
-var hinted = config.FlowSink{Kind: config.SinkEgress}
 
 // Action is what becomes of a call.
 type Action uint8
@@ -117,12 +58,16 @@ type Verdict struct {
 	Rule   string // that makes the tool a sink
 }
 
-// A Call is a call that is judged.
+// A Call is a call that is judged, or whose result gets a label.
 type Call struct {
 	Entry   *catalog.Entry
 	Args    json.RawMessage
+	URI     string   // of a resource that is read
+	Odd     bool     // servers may read the URI in different ways
 	Carried Label    // of rows that are put into the arguments
 	Program *Program // that makes the call; nil: the model does
+
+	listed bool // no call: an entry is asked about
 }
 
 // Judge decides about a call by what its session, or its program, has read.
@@ -146,6 +91,10 @@ func (f *Flow) Judge(ctx context.Context, s *Session, c Call) Verdict {
 	if len(leaks) > 0 {
 		return Verdict{Action: Refuse, Rule: rule, Lines: read.lines(c, f),
 			Reason: "it sends data out, and this session has read what only " + strings.Join(leaks, ", ") + " may see"}
+	}
+	if to := stranger(sink, c.Args); to != "" && sink.Kind == config.SinkEgress && len(label.Confidentiality) > 0 {
+		return Verdict{Action: Refuse, Rule: rule, Lines: read.lines(c, f),
+			Reason: fmt.Sprintf("it sends what only %s may see to %s, whom %s.to does not name", strings.Join(label.Confidentiality, ", "), text.Line(to, 80), rule)}
 	}
 	if !label.Untrusted {
 		return Verdict{}
@@ -182,6 +131,11 @@ func (f *Flow) ArgsTrusted(s *Session, c Call) bool {
 		sink = &hinted
 	}
 	return !c.Carried.Untrusted && f.suspect(s, sink, c) == ""
+}
+
+// Bare reports whether a model sees only sizes and types of a result with a label, until it views a part.
+func (f *Flow) Bare(l Label) bool {
+	return f != nil && f.c.Summary == config.SummaryNames && l.Untrusted
 }
 
 // Observe logs what Judge would decide about a call in another mode.
@@ -221,28 +175,30 @@ func (f *Flow) suspect(s *Session, sink *config.FlowSink, c Call) (why string) {
 	return why
 }
 
-func (f *Flow) known(leaf string) bool {
-	return slices.ContainsFunc(f.c.Known, func(pattern string) bool { return text.Match(pattern, leaf) })
+// stranger returns the first text of a sensitive argument to which a sink may not send labelled data, "" if there is none.
+func stranger(sink *config.FlowSink, args json.RawMessage) (to string) {
+	if len(sink.To) == 0 {
+		return ""
+	}
+	eachLeaf(args, func(path []string, leaf string, kind leafKind) bool {
+		named := len(path) > 0 && slices.Contains(sink.Sensitive, path[0]) || len(path) == 0
+		if kind == leafText && named && !slices.ContainsFunc(sink.To, func(p string) bool { return text.Match(p, leaf) }) {
+			to = cmp.Or(leaf, `""`)
+		}
+		return to == ""
+	})
+	return to
 }
 
-// declassified returns the types of values in the results of a tool that are trusted.
-func (f *Flow) declassified(e *catalog.Entry) []string {
-	if f == nil || e == nil {
-		return nil
-	}
-	for i := range f.c.Declassify {
-		if r := &f.c.Declassify[i]; matches(r.Tool, "", e) {
-			return r.Types
-		}
-	}
-	return nil
+func (f *Flow) known(leaf string) bool {
+	return slices.ContainsFunc(f.c.Known, func(pattern string) bool { return text.Match(pattern, leaf) })
 }
 
 // Declassify returns the label of a result of an entry that has a label before it is looked at. It is trusted if all that it
 // says is of the types that flow.declassify names for the entry.
 func (f *Flow) Declassify(l Label, e *catalog.Entry, result json.RawMessage) Label {
 	if l.Untrusted {
-		if types := f.declassified(e); len(types) > 0 && onlyTypes(types, result) {
+		if types, _ := f.Declassified(e); len(types) > 0 && onlyTypes(types, result) {
 			l.Untrusted = false
 		}
 	}

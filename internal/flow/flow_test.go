@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/store"
 )
 
@@ -106,7 +108,7 @@ func TestStands(t *testing.T) {
 func TestLiteralsOfAProgram(t *testing.T) {
 	f := New(config.Flow{Mode: config.FlowAsk}, nil)
 	s := NewSession(memoryStore(), "session", "s1", true, false)
-	p := f.NewProgram(t.Context(), s, "const a = \"one\\n\", b = 'it\\'s', n = 12.50, x1 = -3; // \"comment\"\n/* 'no' */ f(`to ${n} of ${g('in')} end`, `plain`, 1_000)", json.RawMessage(`{"k":["v",7]}`), false)
+	p := f.NewProgram(t.Context(), s, "const a = \"one\\n\", b = 'it\\'s', n = 12.50, x1 = -3; // \"comment\"\n/* 'no' */ f(`to ${n} of ${g('in')} end`, `plain`, 1_000)", json.RawMessage(`{"k":["v",7]}`))
 	for _, value := range []string{"one\n", "it's", "12.5", "-3", "in", "plain", "1000", "v", "7", "to 12.5 of in end"} {
 		if !p.trusts(value) {
 			t.Errorf("%q is not trusted", value)
@@ -121,7 +123,7 @@ func TestLiteralsOfAProgram(t *testing.T) {
 		t.Error("a program of a clean session is late")
 	}
 	f.Read(t.Context(), s, Label{Untrusted: true, Sources: []string{"web:get"}}, nil)
-	if p = f.NewProgram(t.Context(), s, "1", nil, false); !p.late {
+	if p = f.NewProgram(t.Context(), s, "1", nil); !p.late {
 		t.Error("a program of a tainted session is a plan")
 	}
 }
@@ -134,7 +136,7 @@ func TestReceiptsLaunderNothing(t *testing.T) {
 		return raw
 	}
 	letter, receipt, book := Label{Untrusted: true, Sources: []string{"mail:read"}}, Label{Sources: []string{"mail:send"}}, Label{Sources: []string{"book:find"}}
-	p := f.NewProgram(t.Context(), NewSession(memoryStore(), "session", "s1", true, false), `send("Ann", letter)`, nil, false)
+	p := f.NewProgram(t.Context(), NewSession(memoryStore(), "session", "s1", true, false), `send("Ann", letter)`, nil)
 	f.ProgramRead(p, letter, nil, nil, text("pay IBAN-9"))
 	f.ProgramRead(p, receipt, nil, json.RawMessage(`{"to":"Ann","text":"pay IBAN-9"}`), text("sent to Ann: pay IBAN-9"))
 	if p.trusts("IBAN-9") {
@@ -149,7 +151,7 @@ func TestReceiptsLaunderNothing(t *testing.T) {
 // The first rule that matches gives the label, and makes a sink.
 func TestRules(t *testing.T) {
 	f := New(config.Flow{Mode: config.FlowAsk,
-		Label: []config.FlowLabel{{Tool: "files:*", Integrity: trusted, Confidentiality: []string{"b", "a", "b"}}, {Namespace: "web", Integrity: untrusted}},
+		Label: []config.FlowLabel{{Tool: "files:*", Integrity: mcpserver.Trusted, Confidentiality: []string{"b", "a", "b"}}, {Namespace: "web", Integrity: mcpserver.Untrusted}},
 		Sinks: []config.FlowSink{{Tool: "files:read", Kind: config.SinkNone}, {Tool: "*:send", Kind: config.SinkEgress}},
 	}, nil)
 	entry := func(id string, open bool) *catalog.Entry {
@@ -179,7 +181,7 @@ func TestRules(t *testing.T) {
 			t.Errorf("%s: label %q by %s, sink %q", tt.id, got, why, kind)
 		}
 	}
-	if New(config.Flow{Mode: config.FlowOff}, nil) != nil || (*Flow)(nil).Decides() || !(*Flow)(nil).Of(entry("a:b", true)).Zero() {
+	if New(config.Flow{Mode: config.FlowOff}, nil) != nil || (*Flow)(nil).Decides() || !(*Flow)(nil).Of(Call{Entry: entry("a:b", true)}).Zero() {
 		t.Error("a flow that is off has labels")
 	}
 }
@@ -221,7 +223,7 @@ func TestTextIsReadWhereItIsKept(t *testing.T) {
 		s := NewSession(memoryStore(), "session", "s1", true, false)
 		asked := 0
 		for range 3 {
-			f.Read(t.Context(), s, f.Of(e), func() json.RawMessage {
+			f.Read(t.Context(), s, f.Of(Call{Entry: e}), func() json.RawMessage {
 				asked++
 				return json.RawMessage(`{"content":[{"type":"text","text":"hello"}]}`)
 			})
@@ -284,7 +286,7 @@ func asJSON(s string) string {
 // The same call has the same question each time: a call whose question changes while it waits is refused.
 func TestQuestionsAreTheSame(t *testing.T) {
 	f := New(config.Flow{Mode: config.FlowAsk, Sinks: []config.FlowSink{{Tool: "send"}}}, nil)
-	p := f.NewProgram(t.Context(), NewSession(memoryStore(), "session", "s1", true, false), "", nil, false)
+	p := f.NewProgram(t.Context(), NewSession(memoryStore(), "session", "s1", true, false), "", nil)
 	f.ProgramRead(p, Label{Untrusted: true, Sources: []string{"mail:read"}}, nil, nil, json.RawMessage(`{"content":[{"type":"text","text":"aa bb cc dd ee"}]}`))
 	call := Call{Entry: &catalog.Entry{ID: "mail:send", RawName: "send"}, Args: json.RawMessage(`{"e":"ee","d":"dd","c":"cc","b":"bb","a":"aa"}`), Program: p}
 	first := f.Judge(t.Context(), nil, call)
@@ -302,6 +304,131 @@ func BenchmarkJudge(b *testing.B) {
 	result := json.RawMessage(`{"content":[{"type":"text","text":"hello"}]}`)
 	for b.Loop() {
 		f.Observe(b.Context(), s, Call{Entry: e})
-		f.Read(b.Context(), s, f.Of(e), func() json.RawMessage { return result })
+		f.Read(b.Context(), s, f.Of(Call{Entry: e}), func() json.RawMessage { return result })
+	}
+}
+
+// Where labels come from, in their order: rules, the label that a trusted server puts on its result, the server's entry,
+// what is known of the server, and the hint.
+func TestWhereLabelsComeFrom(t *testing.T) {
+	servers := []*mcpserver.Server{
+		{Name: "own", Flow: mcpserver.Flow{Labels: mcpserver.LabelsTrusted, Integrity: mcpserver.Untrusted, Confidentiality: []string{"hr"}}},
+		{Name: "docs", Flow: mcpserver.Flow{Integrity: mcpserver.Trusted, Confidentiality: []string{"b", "a"}}},
+		{Name: "gh", Command: "docker", Args: []string{"run", "-i", "--rm", "ghcr.io/github/github-mcp-server:v1"}},
+		{Name: "get", Command: "uvx", Args: []string{"mcp-server-fetch@2025.4.7"}},
+		{Name: "files", Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-filesystem", "/home/me/mcp-server-fetch"}},
+		{Name: "browser", Command: "npx", Args: []string{"@playwright/mcp@latest"}},
+		{Name: "linear", URL: "https://mcp.linear.app/mcp"},
+	}
+	f := New(config.Flow{Mode: config.FlowAsk, Label: []config.FlowLabel{
+		{Tool: "own:ruled", Integrity: mcpserver.Trusted},
+		{Tool: "read", When: `args.path.startsWith("/pub/")`, Integrity: mcpserver.Trusted},
+		{Tool: "page", When: `args.uri.startsWith("https://intra.example/")`, Integrity: mcpserver.Trusted, Confidentiality: []string{"me"}},
+	}}, nil, servers...)
+	const labelled = `{"content":[],"_meta":{"weir/label":{"integrity":"trusted","confidentiality":["law"]}}}`
+	for _, tt := range []struct {
+		server, tool, args, uri string
+		odd                     bool
+		result, want            string
+	}{
+		{"own", "ruled", "{}", "", false, `{"_meta":{"weir/label":{"integrity":"untrusted"}}}`, ""},
+		{"own", "any", "{}", "", false, labelled, "confidential:law"},
+		{"own", "any", "{}", "", false, `{"content":[]}`, "untrusted confidential:hr"},
+		{"own", "any", "{}", "", false, `{"_meta":{"weir/label":"trusted"}}`, "untrusted confidential:*"},
+		{"own", "any", "{}", "", false, `{"_meta":{"weir/label":{"integrity":"trusted","confidentiality":["a b"]}}}`, "untrusted confidential:*"},
+		{"docs", "any", "{}", "", false, labelled, "confidential:a confidential:b"},
+		{"gh", "any", "{}", "", false, labelled, "untrusted"},
+		{"docs", "read", `{"path":"/pub/x"}`, "", false, "", ""},
+		{"docs", "read", `{"path":"/etc"}`, "", false, "", "confidential:a confidential:b"},
+		{"docs", "read", `{"file":"/pub/x"}`, "", false, "", "untrusted"},
+		{"docs", "page", "", "https://intra.example/a", false, "", "confidential:me"},
+		{"docs", "page", "", "https://intra.example/../a", true, "", "untrusted confidential:me"},
+		{"gh", "page", "", "https://else.example/a", false, "", "untrusted"},
+	} {
+		call := Call{Entry: &catalog.Entry{ID: tt.server + ":" + tt.tool, Upstream: tt.server, RawName: tt.tool}, Args: json.RawMessage(tt.args), URI: tt.uri, Odd: tt.odd}
+		if tt.args == "" {
+			call.Args = nil
+		}
+		l := f.Answered(call, f.Of(call), json.RawMessage(tt.result))
+		if got := strings.Join(l.Names(), " "); got != tt.want {
+			t.Errorf("%s:%s(%s%s) %s: %q, want %q", tt.server, tt.tool, tt.args, tt.uri, tt.result, got, tt.want)
+		}
+	}
+	for server, want := range map[string]string{
+		"own": "mcpServers.own.flow", "gh": "known server: issue tracker", "get": "known server: fetch", "files": "default",
+		"browser": "known server: web", "linear": "known server: issue tracker", "stranger": "default",
+	} {
+		e := &catalog.Entry{ID: server + ":x", Upstream: server, RawName: "x", InputSchema: json.RawMessage("{}")}
+		if _, why := f.Why(e); why != want {
+			t.Errorf("%s: %s, want %s", server, why, want)
+		}
+		if sink, _ := f.Sink(e); (sink != nil) != strings.HasPrefix(want, "known") {
+			t.Errorf("%s: sink %v", server, sink)
+		}
+	}
+}
+
+// An egress sink lets names leave only to the recipients that it lists.
+func TestRecipients(t *testing.T) {
+	f := New(config.Flow{Mode: config.FlowAsk, Sinks: []config.FlowSink{{Tool: "send", Kind: config.SinkEgress, Labels: []string{"hr"}, To: []string{"*@example.com"}, Sensitive: []string{"to", "cc"}}}}, nil)
+	send := &catalog.Entry{ID: "mail:send", RawName: "send"}
+	for _, tt := range []struct {
+		read Label
+		args string
+		want Action
+	}{
+		{Label{Confidentiality: []string{"hr"}}, `{"to":["a@example.com"],"text":"x@evil.test"}`, Run},
+		{Label{Confidentiality: []string{"hr"}}, `{"to":["a@example.com","b@evil.test"]}`, Refuse},
+		{Label{Confidentiality: []string{"hr"}}, `{"to":"a@example.com","cc":[{"mail":"b@evil.test"}]}`, Refuse},
+		{Label{Confidentiality: []string{"hr"}}, `{"to":""}`, Refuse},
+		{Label{}, `{"to":"b@evil.test"}`, Run},
+		{Label{Untrusted: true}, `{"to":"b@evil.test"}`, Ask},
+	} {
+		s := NewSession(memoryStore(), "session", "s1", true, false)
+		f.Read(t.Context(), s, tt.read, nil)
+		if v := f.Judge(t.Context(), s, Call{Entry: send, Args: json.RawMessage(tt.args)}); v.Action != tt.want {
+			t.Errorf("%+v %s: %d, %q", tt.read, tt.args, v.Action, v.Reason)
+		}
+	}
+}
+
+// A label that a person has cleared is gone at all nodes, and what is read afterwards counts.
+func TestClearedAtAllNodes(t *testing.T) {
+	docs := memoryStore()
+	f := New(config.Flow{Mode: config.FlowAsk}, nil)
+	here, there := NewSession(docs, "principal", "ann", false, true), NewSession(docs, "principal", "ann", false, true)
+	untrusted := Label{Untrusted: true, Sources: []string{"mail:read"}}
+	f.Read(t.Context(), here, untrusted, nil)
+	f.Read(t.Context(), there, untrusted, nil)
+	if err := here.Clear(t.Context()); err != nil || here.Label(t.Context()).Untrusted || there.Label(t.Context()).Untrusted {
+		t.Fatalf("cleared (%v): %+v here, %+v there", err, here.Label(t.Context()), there.Label(t.Context()))
+	}
+	again := NewSession(docs, "principal", "ann", false, true) // which has read before it knows of the clearing
+	f.Read(t.Context(), there, Label{Untrusted: true, Sources: []string{"web:get"}}, quotes)
+	for name, s := range map[string]*Session{"here": here, "there": there, "again": again} {
+		if l, from := s.Sources(t.Context()); !l.Untrusted || len(from) != 1 || from[0].Tool != "web:get" || from[0].Head == "" {
+			t.Errorf("%s: %+v from %+v", name, l, from)
+		}
+	}
+}
+
+// What the rules say of a catalog, with the rules that fit nothing.
+func TestList(t *testing.T) {
+	c := &config.Config{Flow: config.Flow{Mode: config.FlowOff,
+		Label:      []config.FlowLabel{{Tool: "bank:*", Integrity: mcpserver.Trusted, Confidentiality: []string{"me"}}, {Tool: "gone", Integrity: mcpserver.Untrusted}},
+		Sinks:      []config.FlowSink{{Tool: "pay", Kind: config.SinkEffect, Sensitive: []string{"to"}}},
+		Declassify: []config.FlowDeclassify{{Tool: "pay", Types: []string{config.TypeID}}, {Tool: "no", Types: []string{config.TypeID}}},
+	}}
+	got, err := json.Marshal(List(c, []*catalog.Entry{
+		{ID: "bank:pay", Kind: primitive.KindTool, Upstream: "bank", RawName: "pay", InputSchema: json.RawMessage("{}")},
+		{ID: "web:get", Kind: primitive.KindTool, Upstream: "web", RawName: "get", ReadOnly: true, OpenWorld: true},
+		{ID: "web::page", Kind: primitive.KindResource, Upstream: "web"},
+	}))
+	const want = `{"mode":"off","summary":"","known":[],"tools":[` +
+		`{"tool_id":"bank:pay","server":"bank","integrity":"trusted","confidentiality":["me"],"rule":"flow.label[0]","sink":"effect","sink_rule":"flow.sinks[0]","sensitive":["to"],"declassified":["id"],"declassify_rule":"flow.declassify[0]"},` +
+		`{"tool_id":"web:get","server":"web","integrity":"untrusted","confidentiality":[],"rule":"hint: open-world"}],` +
+		`"unused":["flow.label[1]","flow.declassify[1]"]}`
+	if err != nil || string(got) != want {
+		t.Errorf("%v\n%s\n%s", err, got, want)
 	}
 }

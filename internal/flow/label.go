@@ -3,6 +3,10 @@ package flow
 import (
 	"encoding/json"
 	"slices"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
+	"github.com/weir-mcp/weir/internal/text"
 )
 
 // Bounds of a label. A session's document with the largest label has less than 2 KB.
@@ -13,7 +17,7 @@ const (
 	maxHead    = 56 // characters of the beginning of a text
 )
 
-// AllNames stands for more names of confidentiality than a label holds. No sink lists it.
+// allNames stands for more names of confidentiality than a label holds. No sink lists it.
 const allNames = "*"
 
 // Label says how far a result can be trusted, and who may see it. The zero value is the label of weir's own texts:
@@ -61,6 +65,14 @@ func sources(a, b []string) []string {
 		}
 	}
 	return out
+}
+
+// source returns the sources as one name.
+func (l Label) source() string {
+	if len(l.Sources) == 1 {
+		return l.Sources[0]
+	}
+	return text.Cut(strings.Join(l.Sources, ", "), maxTool)
 }
 
 // within reports whether a label adds nothing to another one.
@@ -114,13 +126,7 @@ func (l Label) Names() (out []string) {
 // Integrity returns "trusted" or "untrusted".
 func (l Label) Integrity() string {
 	if l.Untrusted {
-		return untrusted
+		return mcpserver.Untrusted
 	}
-	return trusted
+	return mcpserver.Trusted
 }
-
-// The values of integrity.
-const (
-	trusted   = "trusted"
-	untrusted = "untrusted"
-)

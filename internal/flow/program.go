@@ -3,13 +3,11 @@ package flow
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
-	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/text"
 )
 
@@ -31,7 +29,7 @@ type Program struct {
 	patterns [][]string          // templates of the program: the texts between their parts
 	trusted  []string            // texts of trusted results
 	size     int                 // of trusted, and of texts
-	from     []source
+	from     []Source
 	texts    []shown
 }
 
@@ -40,21 +38,13 @@ const (
 	maxProgramTexts = 48 << 10
 )
 
-// NewProgram returns the run of a program in a session. One that goes on with an earlier run is judged like a single
-// call, because its results may have been read meanwhile.
-func (f *Flow) NewProgram(ctx context.Context, s *Session, source string, input json.RawMessage, resumed bool) *Program {
+// NewProgram returns the run of a program in a session, also of one that goes on with an earlier run.
+func (f *Flow) NewProgram(ctx context.Context, s *Session, source string, input json.RawMessage) *Program {
 	if f == nil {
 		return nil
 	}
 	p := &Program{read: s.state(ctx, true).Label, values: map[string]struct{}{}}
-	p.late = p.read.Untrusted || resumed
-	if resumed {
-		before := Label{Untrusted: true, Sources: []string{"the run before it was resumed"}}
-		if slices.ContainsFunc(f.c.Label, func(r config.FlowLabel) bool { return len(r.Confidentiality) > 0 }) {
-			before.Confidentiality = []string{allNames} // the journal does not say which
-		}
-		p.read = p.read.Join(before)
-	}
+	p.late = p.read.Untrusted
 	p.literals(source)
 	eachLeaf(input, func(_ []string, leaf string, _ leafKind) bool { return p.add(leaf) })
 	return p
@@ -73,7 +63,13 @@ func (f *Flow) ProgramRead(p *Program, l Label, e *catalog.Entry, args, result j
 	if f == nil || p == nil {
 		return
 	}
-	repeats := !l.Untrusted && p.label().Untrusted && !f.allTrusted(p, args)
+	types, _ := f.Declassified(e)
+	p.reads(l, types, !l.Untrusted && p.label().Untrusted && !p.allTrusted(args, f.known), result)
+}
+
+// reads gives the run a result with a label. Its values of some types are trusted. One that repeats what is not trusted
+// gives no other trusted values.
+func (p *Program) reads(l Label, types []string, repeats bool, result json.RawMessage) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.read = p.read.Join(l)
@@ -81,11 +77,10 @@ func (f *Flow) ProgramRead(p *Program, l Label, e *catalog.Entry, args, result j
 		return
 	}
 	l.Untrusted = l.Untrusted || repeats
-	types := f.declassified(e)
 	tool := strings.Join(l.Sources, ", ")
 	for i, t := range textsOf(result) {
 		if l.Untrusted && i == 0 && len(p.from) < maxSources {
-			p.from = append(p.from, source{tool, time.Now(), text.Line(text.Cut(t, maxHead), maxHead)})
+			p.from = append(p.from, Source{tool, time.Now(), text.Line(text.Cut(t, maxHead), maxHead)})
 		}
 		if p.size+len(t) <= maxProgramTexts {
 			p.size += len(t)
@@ -107,14 +102,25 @@ func (f *Flow) ProgramRead(p *Program, l Label, e *catalog.Entry, args, result j
 	}
 }
 
-// allTrusted reports whether a program had all values of arguments without an untrusted result.
-func (f *Flow) allTrusted(p *Program, args json.RawMessage) bool {
+// allTrusted reports whether the run had all values of arguments without an untrusted result, or they are known.
+func (p *Program) allTrusted(args json.RawMessage, known func(leaf string) bool) bool {
 	all := true
 	eachLeaf(args, func(_ []string, leaf string, kind leafKind) bool {
-		all = kind == leafTruth || leaf == "" || f.known(leaf) || p.trusts(leaf)
+		all = kind == leafTruth || leaf == "" || known(leaf) || p.trusts(leaf)
 		return all
 	})
 	return all
+}
+
+// Replayed gives the run the value of a call that an earlier run has made with arguments, with the mark of its label.
+// Values of it that were declassified then are not trusted.
+func (p *Program) Replayed(mark string, args, value json.RawMessage) {
+	if p == nil {
+		return
+	}
+	l := Marked(mark)
+	none := func(string) bool { return false }
+	p.reads(l, nil, !l.Untrusted && p.label().Untrusted && !p.allTrusted(args, none), value)
 }
 
 // Label returns the label of what the run has read, and so of what it returns.
@@ -131,7 +137,7 @@ func (p *Program) label() Label {
 	return p.read
 }
 
-func (p *Program) sources() ([]source, []shown) {
+func (p *Program) sources() ([]Source, []shown) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.from, p.texts

@@ -3,6 +3,7 @@ package flow
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,11 +21,11 @@ const (
 	maxTexts = 48 << 10
 )
 
-// source is a text that has tainted a session.
-type source struct {
-	Tool string    `json:"t"`
+// Source is a text that has tainted a session.
+type Source struct {
+	Tool string    `json:"tool"`
 	At   time.Time `json:"at"`
-	Head string    `json:"h,omitempty"` // its beginning
+	Head string    `json:"head,omitempty"` // its beginning
 }
 
 // shown is an untrusted text that was read.
@@ -33,7 +34,7 @@ type shown struct{ tool, text string }
 // state is what a session has read.
 type state struct {
 	Label Label
-	Read  []source
+	Read  []Source
 
 	texts []shown
 }
@@ -41,8 +42,9 @@ type state struct {
 // document is the state in the store.
 type document struct {
 	V     int      `json:"v"`
+	Epoch int      `json:"e,omitempty"` // how often a person has cleared the label
 	Label Label    `json:"label"`
-	Read  []source `json:"read,omitempty"`
+	Read  []Source `json:"read,omitempty"`
 }
 
 // maxDocument bounds the document of a session, in bytes.
@@ -52,9 +54,9 @@ const maxDocument = 2 << 10
 func (d document) encode() ([]byte, error) {
 	value, err := json.Marshal(d)
 	if err == nil && len(value) > maxDocument {
-		short := make([]source, len(d.Read))
+		short := make([]Source, len(d.Read))
 		for i, one := range d.Read {
-			short[i] = source{Tool: text.Cut(one.Tool, maxTool/2), At: one.At}
+			short[i] = Source{Tool: text.Cut(one.Tool, maxTool/2), At: one.At}
 		}
 		d.Read = short
 		value, err = json.Marshal(d)
@@ -71,6 +73,7 @@ type Session struct {
 
 	mu     sync.Mutex // guards below
 	unread bool       // the document has not been read yet
+	epoch  int        // of the document; memory of an earlier one does not count
 	*reading
 }
 
@@ -94,7 +97,7 @@ func (s *Session) lock() {
 
 func (s *Session) key() string { return store.FlowKeys + store.Hash(s.kind+"\x00"+s.id) }
 
-// NewSession returns the label of a holder of a kind, such as a session. A fresh one has read nothing; of another one,
+// NewSession returns the label of a holder of a kind: "session" or "principal". A fresh one has read nothing; of another one,
 // docs has the label. With shared, other nodes of a cluster add to it.
 func NewSession(docs store.Docs, kind, id string, fresh, shared bool) *Session {
 	return &Session{docs: docs, kind: kind, id: id, shared: shared, unread: !fresh}
@@ -108,37 +111,43 @@ func (f *Flow) Read(ctx context.Context, s *Session, l Label, shownText func() j
 	}
 	s.lock()
 	defer s.mu.Unlock()
-	if l.Untrusted {
-		s.note(l, shownText, f.Decides())
+	var texts []string // asked for only where they are kept: to find them in a large result costs more than the rest of a call
+	if l.Untrusted && shownText != nil && (f.Decides() || !s.knows(l.source())) {
+		texts = textsOf(shownText())
 	}
-	s.now.Label = s.now.Label.Join(l)
+	s.add(l, texts, f.Decides())
 	if f.Decides() {
-		s.keep(ctx)
+		s.keep(ctx, l, texts)
 	}
 }
 
-// note adds a text to the sources and the texts of the session. It asks for the text only where it is
-// kept, since finding it in a large result costs more than the rest of a call. The caller holds mu.
-func (s *Session) note(l Label, shownText func() json.RawMessage, remember bool) {
-	tool := strings.Join(l.Sources, ", ")
-	known := len(s.now.Read) >= maxSources
-	for _, one := range s.now.Read {
-		known = known || one.Tool == text.Cut(tool, maxTool)
+// add adds a label and its texts to what the session has read. The caller holds mu.
+func (s *Session) add(l Label, texts []string, remember bool) {
+	if l.Untrusted {
+		s.note(l, texts, remember)
 	}
-	remember = remember && shownText != nil
-	var texts []string
-	if shownText != nil && (remember || !known) {
-		texts = textsOf(shownText())
+	if !l.within(s.now.Label) || len(s.now.Label.Sources) < maxSources {
+		s.now.Label = s.now.Label.Join(l)
 	}
-	if !known {
-		one := source{Tool: text.Cut(tool, maxTool), At: time.Now().UTC().Truncate(time.Second)}
+}
+
+// knows reports whether a source needs no place among those that the session shows. The caller holds mu.
+func (s *Session) knows(tool string) bool {
+	return len(s.now.Read) >= maxSources || slices.ContainsFunc(s.now.Read, func(one Source) bool { return one.Tool == tool })
+}
+
+// note adds a text to the sources and the texts of the session. The caller holds mu.
+func (s *Session) note(l Label, texts []string, remember bool) {
+	tool := l.source()
+	if !s.knows(tool) {
+		one := Source{Tool: tool, At: time.Now().UTC().Truncate(time.Second)}
 		if len(texts) > 0 {
 			one.Head = text.Line(text.Cut(texts[0], maxHead), maxHead)
 		}
 		s.now.Read = append(s.now.Read[:len(s.now.Read):len(s.now.Read)], one)
 	}
-	if !remember {
-		s.lost = true // what was read in another mode is not there to be compared
+	if !remember || len(texts) == 0 {
+		s.lost = true // what was read is not there to be compared
 		return
 	}
 	for _, t := range texts {
@@ -178,15 +187,19 @@ func (s *Session) state(ctx context.Context, fresh bool) state {
 	return s.now
 }
 
-// take adds the document to what the session has read. The caller holds mu.
-func (s *Session) take(doc store.Doc) {
+// take adds the document to what the session has read, and reports whether a person has cleared the label since it was
+// read: what the session had read before is forgotten. The caller holds mu.
+func (s *Session) take(doc store.Doc) (cleared bool) {
 	s.unread = false
 	var d document
 	switch {
 	case doc.Rev == 0:
-		return
+		return false
 	case json.Unmarshal(doc.Value, &d) != nil || d.V != 1:
 		d = document{Label: unknown}
+	}
+	if cleared = d.Epoch > s.epoch; cleared {
+		s.epoch, *s.reading = d.Epoch, reading{rows: s.rows, told: s.told}
 	}
 	s.kept = d
 	if !d.Label.within(s.now.Label) {
@@ -202,19 +215,22 @@ func (s *Session) take(doc store.Doc) {
 			s.now.Read = append(s.now.Read[:len(s.now.Read):len(s.now.Read)], one)
 		}
 	}
+	return cleared
 }
 
-// keep writes the label if it has changed. A label that the store does not take is written with the next one. The
-// caller holds mu.
-func (s *Session) keep(ctx context.Context) {
+// keep writes the label if it has changed. A label that the store does not take is written with the next one. l and
+// texts are what the session reads now: they count where all that it had read before was cleared. The caller holds mu.
+func (s *Session) keep(ctx context.Context, l Label, texts []string) {
 	if !s.unread && s.now.Label.within(s.kept.Label) && len(s.now.Read) == len(s.kept.Read) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
 	defer cancel()
 	_, err := store.Change(ctx, s.docs, s.key(), func(doc store.Doc) ([]byte, time.Duration, error) {
-		s.take(doc)
-		s.kept = document{1, s.now.Label, s.now.Read}
+		if s.take(doc) {
+			s.add(l, texts, true)
+		}
+		s.kept = document{1, s.epoch, s.now.Label, s.now.Read}
 		s.kept.Label.Sources = nil // Read has them
 		value, err := s.kept.encode()
 		return value, keepFor, err
@@ -293,13 +309,32 @@ func (s *Session) first(tool string) bool {
 // Seen returns the label of the session as this node knows it.
 func (s *Session) Seen() Label { return s.state(context.Background(), false).Label }
 
-// Clear forgets what a session has read: a person has said that it is fine.
+// Sources returns the label of the session, and the texts that gave it.
+func (s *Session) Sources(ctx context.Context) (Label, []Source) {
+	now := s.state(ctx, true)
+	return now.Label, now.Read
+}
+
+// Principal reports whether the session stands for all requests of a principal.
+func (s *Session) Principal() bool { return s.kind == principalKind }
+
+// principalKind is the kind of sessions that stand for a principal.
+const principalKind = "principal"
+
+// Clear forgets what a session has read, at all nodes: a person has said that it is fine.
 func (s *Session) Clear(ctx context.Context) error {
 	s.lock()
 	defer s.mu.Unlock()
-	if _, err := store.Change(ctx, s.docs, s.key(), func(store.Doc) ([]byte, time.Duration, error) { return nil, 0, nil }); err != nil {
+	epoch := 0
+	if _, err := store.Change(ctx, s.docs, s.key(), func(doc store.Doc) ([]byte, time.Duration, error) {
+		var d document
+		_ = json.Unmarshal(doc.Value, &d) // one that cannot be read is replaced
+		epoch = max(d.Epoch, s.epoch) + 1
+		value, err := document{V: 1, Epoch: epoch}.encode()
+		return value, keepFor, err
+	}); err != nil {
 		return err
 	}
-	s.reading, s.unread = nil, false
+	s.reading, s.unread, s.epoch = &reading{rows: s.rows}, false, epoch // the rows have not been read
 	return nil
 }

@@ -108,7 +108,7 @@ var places = []place{
 	{"internal/lockfile", contracts, []string{"internal/catalog", "internal/catalog/primitive"}, "judges listings by weir.lock, between upstreams and the catalog; is given listings and the mode of each server, and starts nothing"},
 	{"internal/access/callers", contracts, []string{"internal/config"}, "who may call by a configuration; converts it for access and guard, which know none"},
 	{"internal/part", contracts, []string{"internal/config"}, "the life of a part of a gateway; is given configurations, and knows no part"},
-	{"internal/flow", contracts, []string{"internal/catalog", "internal/config"}, "labels of results and what they allow; carried by all parts of a call as values that they do not look into"},
+	{"internal/flow", contracts, []string{"internal/catalog", "internal/catalog/primitive", "internal/config", "internal/config/mcpserver"}, "labels of results and what they allow; carried by all parts of a call as values that they do not look into"},
 	{"internal/flow/propose", contracts, []string{"internal/config"}, "a first flow section, made of what servers say of their tools; knows no gateway, and the room of the labels does not know it"},
 	{"internal/bridge", contracts, nil, "questions and notices of servers to agents, across the eras; both gateway and router use it"},
 

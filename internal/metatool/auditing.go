@@ -10,6 +10,7 @@ import (
 	"github.com/weir-mcp/weir/internal/audit/calls"
 	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/dispatch"
+	"github.com/weir-mcp/weir/internal/flow"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/result"
 	"github.com/weir-mcp/weir/mcp"
@@ -21,8 +22,8 @@ import (
 //	                  └─ refusal, end, view, or the end of the call that audit has recorded
 type auditing struct {
 	to     *calls.Recorder
-	labels bool    // records have the labels of what the session has read
-	probes *probes // of a class of callers; nil: every entry exists for all callers
+	flow   *flow.Flow // records have the labels of what the session has read; nil: there are none
+	probes *probes    // of a class of callers; nil: every entry exists for all callers
 }
 
 // steps records that a call starts before it reaches its server. A required log that cannot be written
@@ -70,9 +71,7 @@ func (a auditing) about(c *dispatch.Call) calls.Call {
 	out := calls.Call{Request: c.Request, Method: c.Method, Args: c.Args}
 	out.Decision, out.Rule = c.Decision()
 	out.Run, out.Detail = runOf(c)
-	if a.labels {
-		out.Labels = c.Session.Flow().Seen().Join(c.Label).Join(c.Carried).Names()
-	}
+	out.Labels = a.labelsOf(c)
 	if c.Entry == nil {
 		out.Method, out.Args = cmp.Or(c.Method, c.Verb), c.Arguments
 		return out
@@ -88,6 +87,26 @@ func (a auditing) about(c *dispatch.Call) calls.Call {
 		out.Detail = "the server's name of the tool is " + name
 	}
 	return out
+}
+
+// labelsOf returns the labels of a call: of what its session, or its program, has read, of its result, and of the rows in
+// its arguments. A program that gets declassified values has their types.
+func (a auditing) labelsOf(c *dispatch.Call) []string {
+	if a.flow == nil {
+		return nil
+	}
+	l := c.Session.Flow().Seen()
+	if c.Run != nil {
+		l = l.Join(c.Run.Flow.Label())
+	}
+	names := l.Join(c.Label).Join(c.Carried).Names()
+	if c.Run != nil && c.Label.Untrusted {
+		types, _ := a.flow.Declassified(c.Entry)
+		for _, one := range types {
+			names = append(names, "declassified:"+one)
+		}
+	}
+	return names
 }
 
 // outcome records how a call of a meta-tool ended. shown is what the agent reads, and err the error
@@ -124,11 +143,13 @@ func (a auditing) end(c *dispatch.Call, err error) {
 	if err == nil && c.Task != "" {
 		outcome = "task"
 	}
+	c.Audited.Labelled(a.labelsOf(c))
 	c.Audited.End(outcome, c.Answer)
 }
 
 // ended records the end of a call without a meta-tool, with the server's result.
 func (a auditing) ended(c *dispatch.Call, answered json.RawMessage, err error) {
+	c.Audited.Labelled(a.labelsOf(c))
 	c.Audited.End(outcomeOf(err, false), answered)
 }
 

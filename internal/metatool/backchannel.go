@@ -117,7 +117,10 @@ func (a *caller) callUpstream(ctx context.Context, c *dispatch.Call, method stri
 	if back.Level, err = a.levelOf(ctx, c, peer); err != nil {
 		return nil, err
 	}
-	c.Label = c.Label.Join(a.flow.Of(c.Entry)).Join(c.Carried)
+	asked, before := c.Flow(), c.Label.Join(c.Carried)
+	label := a.flow.Of(asked)
+	c.Meanwhile = before.Join(label)
+	c.Label = c.Meanwhile
 	server := a.screen.Peer(peer)
 	c.Sent = true
 	result, err := bridge.Call(ctx, server, method, params, &back)
@@ -131,6 +134,7 @@ func (a *caller) callUpstream(ctx context.Context, c *dispatch.Call, method stri
 		}
 	}
 	c.Asked = c.Asked || back.Asked()
+	c.Label = before.Join(a.flow.Answered(asked, label, result))
 	return withoutOwnMeta(result), err
 }
 

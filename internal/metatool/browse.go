@@ -190,6 +190,11 @@ type cardsAnswer struct {
 func (g *Gateway) cardsResult(c *dispatch.Call, a cardsAnswer) json.RawMessage {
 	cards := a.cards
 	sessionOf(c).offerCards(a.from, cards)
+	for i := range cards {
+		if e, ok := a.from.Lookup(cards[i].ID); ok {
+			c.Label = c.Label.Join(g.opts.Flow.Definition(e))
+		}
+	}
 	hasScore := func(int) bool { return a.scored }
 	room := browseOverhead - 1 // 1 for a line break
 	if g.opts.CacheStable {

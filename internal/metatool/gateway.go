@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/audit/calls"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/flow"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
@@ -230,7 +231,7 @@ func newFaces(opts Options, whole Upstreams, ctl *dispatch.Controls, kept *dispa
 	}
 	g.outages = outages{opts.Upstreams, opts.Redactor, opts.Firewall.CountTokens}
 	g.faces = &faces{upstreams: opts.Upstreams, mode: opts.Mode, limit: opts.AutoTokens}
-	g.accounts = &accounts{state: g.state, faces: g.faces, countTokens: opts.Firewall.CountTokens, onEvent: opts.OnEvent, capture: opts.Capture, audit: auditing{to: opts.Audit, labels: opts.Flow != nil}}
+	g.accounts = &accounts{state: g.state, faces: g.faces, countTokens: opts.Firewall.CountTokens, onEvent: opts.OnEvent, capture: opts.Capture, audit: auditing{to: opts.Audit, flow: opts.Flow}}
 	for mode := range g.faces.of {
 		g.faces.of[mode] = g.face(Mode(mode), kept)
 	}
@@ -258,7 +259,7 @@ func (g *Gateway) face(mode Mode, kept *dispatch.Cache) *face {
 		lists.redact = g.opts.Redactor.Results
 	}
 	find := &finder{upstreams: g.opts.Upstreams, lists: lists, outages: g.outages, store: g.opts.Artifacts, links: g.state.links, stable: g.opts.CacheStable}
-	shape := &shaping{firewall: g.opts.Firewall, store: g.opts.Artifacts, links: g.state.links, detect: g.opts.Tables.Detect, holdsBack: holdsBack, keepsReads: g.opts.Strict}
+	shape := &shaping{firewall: g.opts.Firewall, store: g.opts.Artifacts, links: g.state.links, detect: g.opts.Tables.Detect, flow: g.opts.Flow, holdsBack: holdsBack, keepsReads: g.opts.Strict}
 	work := newTaskCalls(g, holdsBack, shape)
 	send := g.opts.Retry.Sender(dispatch.Sender{Names: []string{"send"}, Send: g.caller.call})
 	call := append(g.callSteps(holdsBack, kept, work), shape.tools())
@@ -446,7 +447,11 @@ func (g *Gateway) listTools(ctx context.Context, r *mcp.Request) (json.RawMessag
 		}
 		st.mu.Unlock()
 	}
-	of, list := lists.tools(g.opts.Upstreams.Snapshot())
+	s := g.opts.Upstreams.Snapshot()
+	of, list := lists.tools(s)
+	if lists.mode != ModeGateway {
+		g.caller.shownDefinitions(ctx, st, s.Catalog, primitive.KindTool)
+	}
 	page := list
 	switch {
 	case lists.mode == ModePlain:

@@ -138,9 +138,7 @@ func (d *DirectCalls) Judge(ctx context.Context, places []Place, r *mcp.Request,
 		}
 		return nil, asProtocol(err)
 	}
-	for _, s := range a.About { // results there are not read: the session has the label before it gets one
-		d.ctl.Flow.Read(ctx, st.flow, d.ctl.Flow.Of(s.Entry), nil)
-	}
+	d.ctl.Reads(ctx, &a) // results there are not read: the session has the label before it gets one
 	return a.Params, nil
 }
 

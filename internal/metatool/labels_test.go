@@ -4,13 +4,19 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/weir-mcp/weir/internal/audit"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/flow"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/store"
+	"github.com/weir-mcp/weir/internal/tasks"
 	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -286,5 +292,223 @@ func TestTrustedArgsOfASingleCall(t *testing.T) {
 	}
 	if _, q := h.bankCall(t, "pay", map[string]any{"to": "IBAN-HOME-2"}, no); len(q) != 0 || len(*sent) != 1 {
 		t.Errorf("another value: %d questions, sent %q", len(q), *sent)
+	}
+}
+
+func (h *runHarness) label(t testing.TB) flow.Label {
+	t.Helper()
+	return h.Session.Value(h.g.state.key, nil).(*sessionState).flow.Label(t.Context())
+}
+
+// ledger is a bank with a table, and a sink that takes rows.
+func ledger(t testing.TB, f config.Flow, opts Options) *runHarness {
+	t.Helper()
+	h, _ := bank(t, f, opts)
+	rows := make([]map[string]any, 300)
+	for i := range rows {
+		rows[i] = map[string]any{"n": i, injected: "IBAN-EVIL-1"}
+	}
+	h.Add("books", toolServer(map[string]func(map[string]any) string{
+		"rows": func(map[string]any) string { return jsonText(rows) },
+		"page": func(map[string]any) string {
+			return `{"content":[{"type":"image","data":"aGVsbG8gd29ybGQ=","mimeType":"image/` + "send-900" + `"},{"type":"resource","resource":{"uri":"x://` + "send-900" + `","text":"send-900"}}],"structuredContent":{"a":"send-900"},"_meta":{"send-900":1}}`
+		},
+		"file": func(map[string]any) string { return calltest.Text("filed") },
+	}), `{"name":"rows","description":"Rows.","inputSchema":{"type":"object"},"outputSchema":{"type":"object","properties":{"payee":{},"amount":{}}},"annotations":{"readOnlyHint":true}}`, tool("page", true),
+		`{"name":"file","description":"File rows.","inputSchema":{"type":"object","properties":{"rows":{"type":"array","items":{"type":"object"}}}}}`)
+	return h
+}
+
+// Rows that go by $table ask at the sink that takes them, with their source, and do not taint the session.
+func TestRowsByReferenceCarryTheirLabel(t *testing.T) {
+	h := ledger(t, config.Flow{Sinks: []config.FlowSink{{Tool: "file", Kind: config.SinkEffect}}}, Options{})
+	a := h.Execute(t, "books", "rows", "{}", "")
+	if err := h.Session.Value(h.g.state.key, nil).(*sessionState).flow.Clear(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	id := h.ID(t, "books", "file")
+	_, q := h.asked(t, ToolExecute, map[string]any{"tool_id": id, "args": map[string]any{"rows": map[string]any{"$table": a.Env.Artifacts[0].Handle}}}, no)
+	if len(q) != 1 || !strings.Contains(q[0], "rows of books:rows") {
+		t.Errorf("a sink that takes rows: %q", q)
+	}
+	if l := h.label(t); l.Untrusted {
+		t.Errorf("the session has %+v of rows that nobody has shown it", l)
+	}
+	if _, q = h.asked(t, ToolExecute, map[string]any{"tool_id": id, "args": map[string]any{"rows": []any{}}}, no); len(q) != 0 {
+		t.Errorf("rows of the model: %q", q)
+	}
+}
+
+// With summary: names, an untrusted result shows its sizes, its types and the names of its schema, and nothing that its
+// server has written. The session is untrusted when a part is viewed.
+func TestSummaryOfNames(t *testing.T) {
+	h := ledger(t, config.Flow{Summary: config.SummaryNames}, Options{})
+	for _, name := range []string{"rows", "page"} {
+		for _, format := range []string{"", `,"_meta":{"weir/format":"json"}`} {
+			id := h.ID(t, "books", name)
+			out, err := h.Ask(t, "tools/call", `{"name":"tool_execute","arguments":{"tool_id":"`+id+`","args":{}}`+format+`}`)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, word := range []string{"IBAN", "Ignore", "send-900"} {
+				if strings.Contains(string(out), word) {
+					t.Errorf("%s%s shows %q: %s", name, format, word, out)
+				}
+			}
+			if l := h.label(t); l.Untrusted {
+				t.Errorf("%s%s: %+v before a view", name, format, l)
+			}
+		}
+	}
+	a := h.Execute(t, "books", "rows", "{}", "")
+	for _, want := range []string{"table: 300 rows", "types: ", "names by its schema: payee, amount", "Held back as"} {
+		if !strings.Contains(a.Content[0].Text, want) {
+			t.Errorf("no %q in %s", want, a.Content[0].Text)
+		}
+	}
+	if a = h.Execute(t, "bank", "letter", "{}", ""); len(a.Env.Artifacts) != 1 || strings.Contains(a.Content[0].Text, "Ignore") || h.label(t).Untrusted {
+		t.Errorf("a short untrusted result: %+v", a.Content)
+	}
+	if a = h.Execute(t, "bank", "account", "{}", ""); !strings.Contains(a.Content[0].Text, "IBAN-HOME-2") {
+		t.Errorf("a trusted result: %+v", a.Content)
+	}
+	h.asked(t, ToolView, map[string]any{"handle": h.Execute(t, "books", "rows", "{}", "").Env.Artifacts[0].Handle, "selector": map[string]any{"type": "head"}}, no)
+	if !h.label(t).Untrusted {
+		t.Error("a view of an untrusted result does not taint")
+	}
+}
+
+// The label of a session, of a result that is held back and of a task outlasts the gateway.
+func TestLabelsOutlastTheGateway(t *testing.T) {
+	docs := store.NewMemory(store.MemoryOptions{})
+	h, sent := bank(t, config.Flow{Mode: config.FlowEnforce}, Options{State: keptState(t, docs)})
+	pay := func() string {
+		out, err := h.g.Serve(t.Context(), &mcp.Request{ID: "1", Method: "tools/call", Version: mcp.V20260728, Session: mcp.NewSession("", "ann"), Peer: mcp.NoPeer,
+			Params: json.RawMessage(`{"name":"tool_execute","arguments":{"tool_id":"` + h.ID(t, "bank", "pay") + `","args":{"to":"x"}}}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	h.Session = mcp.NewSession("s1", "bob")
+	a := h.Execute(t, "bank", "bulk", "{}", "")
+	if pay(); len(*sent) != 1 { // whose result is untrusted
+		t.Fatalf("sent %q", *sent)
+	}
+	h.change(func(o *Options) { o.State = keptState(t, docs) })
+	if answer := pay(); len(*sent) != 1 || !strings.Contains(answer, "PERMISSION_DENIED") {
+		t.Errorf("the principal after a restart: sent %q, %s", *sent, answer)
+	}
+	h.Session = mcp.NewSession("s2", "bob")
+	h.asked(t, ToolView, map[string]any{"handle": a.Env.Artifacts[0].Handle, "selector": map[string]any{"type": "head"}}, no)
+	if !h.label(t).Untrusted {
+		t.Error("a held result has no label after a restart")
+	}
+}
+
+// A task's result has its label after a restart.
+func TestLabelOfATaskAfterARestart(t *testing.T) {
+	docs := store.NewMemory(store.MemoryOptions{})
+	server := &calltest.TaskServer{At: "url", Lasts: time.Millisecond, Says: injected}
+	f := flow.New(config.Flow{Mode: config.FlowAsk}, nil)
+	begin := func() *taskHarness {
+		return newTaskHarness(t, server, Options{State: keptState(t, docs), Flow: f, Tasks: tasks.Options{Wait: time.Nanosecond}})
+	}
+	h := begin()
+	handle := calltest.TaskHandle(t, h.ExecuteTask())
+	h = begin()
+	session := mcp.NewSession("s2", h.Session.Principal())
+	time.Sleep(5 * time.Millisecond)
+	if got := h.View(session, handle, calltest.Head); !strings.Contains(got, "IBAN-EVIL-1") {
+		t.Fatal(got)
+	}
+	if l := session.Value(h.g.state.key, nil).(*sessionState).flow.Label(t.Context()); !l.Untrusted || len(l.Sources) == 0 {
+		t.Errorf("the session that has read the task's result: %+v", l)
+	}
+}
+
+// Calls that the journal answers in a resumed run count with the labels that they had.
+func TestLabelsInTheJournal(t *testing.T) {
+	for _, tt := range []struct {
+		first     string
+		untrusted bool
+		names     string
+	}{
+		{`const a = await tools.bank.account({});`, false, "me"},
+		{`const a = await tools.bank.letter({});`, true, ""},
+	} {
+		h, _ := bank(t, config.Flow{}, Options{})
+		out := failure(t, h.program(t, tt.first+` if (!input.go) throw new Error("stop"); await tools.bank.pay({to: "IBAN-9"}); return 1`, "input", map[string]any{"go": false}))
+		h.Session = mcp.NewSession("s2", h.Session.Principal()) // which has not read the error
+		if a := h.program(t, tt.first+` return 1`, "resume", out.Details.Run); a.IsError {
+			t.Fatalf("%+v", a.Content)
+		}
+		if l := h.label(t); l.Untrusted != tt.untrusted || strings.Join(l.Confidentiality, " ") != tt.names {
+			t.Errorf("%s: the resumed run gives %+v", tt.first, l)
+		}
+	}
+}
+
+// A definition that has changed since an operator agreed to it taints the session that is shown it.
+func TestChangedDefinitionsTaint(t *testing.T) {
+	for name, show := range map[string]func(h *runHarness){
+		"tool_browse": func(h *runHarness) { h.asked(t, ToolBrowse, map[string]any{"query": "letter of the bank"}, no) },
+		"tools/list": func(h *runHarness) {
+			h.change(func(o *Options) { o.Mode = ModePlain })
+			_, _ = h.Ask(t, "tools/list", `{}`)
+		},
+		"prompts/list": func(h *runHarness) { _, _ = h.Ask(t, "prompts/list", `{}`) },
+	} {
+		for _, changed := range []bool{false, true} {
+			h, _ := bank(t, config.Flow{}, Options{})
+			h.Library()
+			if changed {
+				notes := map[primitive.Key]string{{Upstream: "bank", Kind: primitive.KindTool, Name: "letter"}: "changed", {Upstream: "docs", Kind: primitive.KindPrompt, Name: "summarize_pr"}: "changed"}
+				h.List(primitive.Listing{Upstream: "bank", Namespace: "bank", Tools: calltest.Raws(tool("letter", true)), Notes: notes})
+				docs := calltest.Docs()
+				docs.Notes = notes
+				h.List(docs)
+			}
+			h.g.state.session(&mcp.Request{Session: h.Session, Version: mcp.V20251125})
+			show(h)
+			if l := h.label(t); l.Untrusted != changed {
+				t.Errorf("%s, changed %v: %+v", name, changed, l)
+			}
+		}
+	}
+}
+
+// The audit log has the labels of a call: at its start what was read before, at its end with its result.
+func TestLabelsInTheAuditLog(t *testing.T) {
+	log, recorder, dir := calltest.NewAudit(t, audit.FormHash, false)
+	h, _ := bank(t, config.Flow{Declassify: []config.FlowDeclassify{{Tool: "letter", Types: []string{"id"}}}}, Options{Audit: recorder})
+	h.bankCall(t, "account", nil, no)
+	h.bankCall(t, "letter", nil, no)
+	h.bankCall(t, "account", nil, no)
+	h.program(t, `await tools.bank.letter({})`)
+	log.Close()
+	var got []string
+	if err := audit.Each(dir, func(raw []byte) bool {
+		var r struct {
+			Kind, Method string
+			ToolID       string `json:"tool_id"`
+			Labels       []string
+		}
+		if json.Unmarshal(raw, &r) == nil && r.Method == "tools/call" {
+			tool, _, _ := strings.Cut(strings.TrimPrefix(r.ToolID, "bank:"), "#")
+			got = append(got, fmt.Sprint(r.Kind, " ", tool, " ", r.Labels))
+		}
+		return true
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"begin account []", "end account [confidential:me]",
+		"begin letter [confidential:me]", "end letter [untrusted confidential:me]",
+		"begin account [untrusted confidential:me]", "end account [untrusted confidential:me]",
+		"begin letter [untrusted confidential:me]", "end letter [untrusted confidential:me declassified:id]",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }

@@ -91,11 +91,13 @@ func (n *natives) listEntries(ctx context.Context, r *mcp.Request, kind primitiv
 		}
 		from = at
 	}
-	n.followers.follow(choiceOf(ctx), r, n.caller.state.session(r))
+	st := n.caller.state.session(r)
+	n.followers.follow(choiceOf(ctx), r, st)
 	out := append([]byte(`{"`+key+`":`), '[')
 	start, count := len(out), 0
 	more := false
 	s := n.caller.upstreams.Snapshot()
+	n.caller.shownDefinitions(ctx, st, s.Catalog, kind)
 	for _, e := range s.Catalog.Entries() {
 		if e.Kind != kind {
 			continue

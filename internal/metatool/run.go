@@ -135,7 +135,7 @@ func (p *programs) do(ctx context.Context, c *dispatch.Call, q runs.Request) (js
 		return nil, err
 	}
 	c.Starts = r.Run
-	r.Flow = p.g.opts.Flow.NewProgram(ctx, c.Session.Flow(), q.Source, q.Input, q.Resume != "")
+	r.Flow = p.g.opts.Flow.NewProgram(ctx, c.Session.Flow(), q.Source, q.Input)
 	defer func() { c.Label = c.Label.Join(r.Flow.Label()) }()
 	if err := p.g.accounts.audit.start(ctx, c); err != nil {
 		r.Drop()

@@ -124,7 +124,7 @@ func (k *runCalls) Call(ctx context.Context, tool runs.Tool, args json.RawMessag
 	if err != nil {
 		return runs.Answer{Err: k.failure(err), Ran: c.Sent && perhapsRan(err)}
 	}
-	return runs.Answer{Value: bytes.Clone(value)} // the bytes of the reply end with the scope
+	return runs.Answer{Value: bytes.Clone(value), Mark: c.Label.Mark()} // the bytes of the reply end with the scope
 }
 
 // sendingKey is the key of the function that the journal of a run has for a call.
@@ -256,6 +256,7 @@ func (p *programs) found(ctx context.Context, c *dispatch.Call) (json.RawMessage
 			continue
 		}
 		shown = append(shown, cards[i])
+		p.g.opts.Flow.ProgramRead(c.Run.Flow, p.g.opts.Flow.Definition(e), e, nil, nil)
 		w.Object().Key("tool_id").String(e.ID).Key("server").String(e.Namespace).Key("description").String(cards[i].Description).
 			Key("signature").String(cards[i].Signature).Key("read_only").Bool(e.ReadOnly).EndObject()
 	}

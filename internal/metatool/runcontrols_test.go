@@ -13,7 +13,9 @@ import (
 
 	"github.com/weir-mcp/weir/internal/access/authz"
 	"github.com/weir-mcp/weir/internal/audit"
+	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/dispatch"
+	"github.com/weir-mcp/weir/internal/flow"
 	"github.com/weir-mcp/weir/internal/result"
 	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/internal/text/redact"
@@ -37,6 +39,9 @@ func TestControlsOfProgramCalls(t *testing.T) {
 		{"approval that nobody can give", caught, Options{Policy: &dispatch.Policy{Default: dispatch.RequireApproval}}, "PERMISSION_DENIED", 0},
 		{"hook", caught, Options{Hooks: calltest.NewDetector(t, "forbidden", true, false).Set}, "PERMISSION_DENIED", 0},
 		{"hook about results", caught, Options{Hooks: calltest.NewDetector(t, "forbidden", false, true).Set}, "PERMISSION_DENIED", 1},
+		{"flow", `await tools.files.read_file({path: "a"}); try { await tools.files.drop({path: (await tools.files.read_file({path: "a"})).path + "b"}); return "ran" } catch (e) { return e.code }`,
+			Options{Flow: flow.New(config.Flow{Mode: config.FlowEnforce, Sinks: []config.FlowSink{{Tool: "drop", Kind: config.SinkEffect}}}, nil)}, "PERMISSION_DENIED", 2},
+		{"flow, with a value of its own", caught, Options{Flow: flow.New(config.Flow{Mode: config.FlowEnforce, Sinks: []config.FlowSink{{Tool: "drop", Kind: config.SinkEffect}}}, nil)}, "ran", 1},
 		{"quota", `let n = 0; try { for (;;) { await tools.files.drop({n}); n++ } } catch (e) { return n + " " + e.code }`,
 			Options{RateLimits: dispatch.RateLimits{MetaTools: map[string]dispatch.RateLimit{ToolExecute: {PerSession: 3}}}}, "3 RATE_LIMITED", 3},
 		{"quota of a minute", `let n = 0; try { for (;;) { await tools.files.drop({n}); n++ } } catch (e) { return n + " " + e.code }`,

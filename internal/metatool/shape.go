@@ -8,12 +8,16 @@ import (
 	"math"
 
 	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/dispatch"
+	"github.com/weir-mcp/weir/internal/flow"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/internal/result"
 	"github.com/weir-mcp/weir/internal/tables"
+	"github.com/weir-mcp/weir/internal/text"
+	"github.com/weir-mcp/weir/internal/text/visible"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/s2sp/table"
 )
@@ -24,6 +28,7 @@ type shaping struct {
 	store     tables.Store
 	links     *links
 	detect    func(upstream string) table.DetectOptions // nil adds no options
+	flow      *flow.Flow
 	holdsBack bool
 	// keepsReads says that every part of a resource or prompt is kept; see Options.Strict.
 	keepsReads bool
@@ -104,6 +109,9 @@ func (s *shaping) shape(ctx context.Context, firewall result.Firewall, c *dispat
 	principal := c.Request.Session.Principal()
 	scope := memory.FromContext(ctx)
 	firewall.Make, firewall.Tables.Grow = makerOf(ctx), memory.Taker(ctx)
+	if s.holdsBack && s.flow.Bare(c.Label) {
+		firewall.Bare, firewall.Names = true, schemaNames(c.Entry)
+	}
 	answer, about, err := firewall.Shape(raw, &c.Provenance, c.Format, func(mediaType, label string, data []byte, digest *artifact.Digest) (artifact.Artifact, error) {
 		if digest != nil {
 			// A small part would keep the memory of the whole result.
@@ -114,8 +122,21 @@ func (s *shaping) shape(ctx context.Context, firewall result.Firewall, c *dispat
 	if err != nil {
 		return nil, err
 	}
-	c.Passed, c.IsError = about.Tokens, about.IsError
+	c.Passed, c.IsError, c.Unread = about.Tokens, about.IsError, about.Bare
 	return answer, nil
+}
+
+// schemaNames returns the names that the outputSchema of a tool gives, nil if an operator has not agreed to it. The
+// entry may be nil.
+func schemaNames(e *catalog.Entry) (names []string) {
+	if e == nil || e.Changed() {
+		return nil
+	}
+	_ = rawjson.EachMember(rawjson.Get(e.OutputSchema, "properties"), func(m rawjson.Member) bool {
+		names = append(names, text.Line(visible.Text(string(m.Key)), 60))
+		return len(names) < 40
+	})
+	return names
 }
 
 // makerOf returns what makes large texts for the call of ctx.

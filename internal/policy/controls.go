@@ -22,7 +22,7 @@ func Controls(c *config.Config, opts *metatool.Options) {
 	opts.Names = namesOf(c.Proxy.Names)
 	opts.Policy = policyOf(c.Policy)
 	opts.Profiles = profilesOf(c.Profiles)
-	opts.Flow = flow.New(c.Flow, opts.Logger)
+	opts.Flow = flow.New(c.Flow, opts.Logger, c.Servers...)
 	opts.Operators.Wait = c.Policy.ApprovalWait
 	opts.RateLimits = limitsOfCalls(&c.RateLimits)
 	opts.Cache = dispatch.CacheOptions{

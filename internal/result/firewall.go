@@ -56,6 +56,10 @@ type Firewall struct {
 	Make Maker
 	// Tables extends what counts as a table in the result; the zero value adds nothing.
 	Tables table.DetectOptions
+	// Bare holds back every part, and describes it only by its size and its types, and by the Names, which are those of
+	// the tool's schema.
+	Bare  bool
+	Names []string
 	// Redact, if set, removes secrets from descriptions of a result: summary, facts, structure and
 	// samples. The content itself passes unchanged.
 	Redact func(text string) string
@@ -75,6 +79,7 @@ var resultKeys = []string{"content", "structuredContent", "_meta", "isError", "r
 type finding struct {
 	Tokens  int  // of a result that passed whole and was counted, else -1
 	IsError bool // the tool reports a failure
+	Bare    bool // the answer has nothing that the server has written
 }
 
 // Shape returns the result for the agent. Below the threshold, the content blocks keep their bytes
@@ -87,7 +92,9 @@ func (f Firewall) Shape(result []byte, from *Provenance, format Format, keep Kee
 	if err := rawjson.Fields(result, resultKeys, fields[:]); err != nil || len(result) == 0 {
 		return nil, about, fmt.Errorf("%w: %v", errBadResult, err)
 	}
-	if format != FormatJSON && f.standsIn(fields[0], fields[1]) {
+	if f.Bare {
+		f.ThresholdChars, f.PassTokens, f.KeepAll = -1, 0, false
+	} else if format != FormatJSON && f.standsIn(fields[0], fields[1]) {
 		var err error
 		if result, err = withStructuredText(result, fields[1]); err == nil {
 			err = rawjson.Fields(result, resultKeys, fields[:])
@@ -118,7 +125,7 @@ func (f Firewall) Shape(result []byte, from *Provenance, format Format, keep Kee
 	if structured != nil && string(structured) != "null" {
 		s.structured = structured
 	}
-	if s.passes() && format != FormatJSON {
+	if about.Bare = f.Bare; s.passes() && format != FormatJSON && !f.Bare {
 		env := s.passEnvelope(status)
 		s.keepPassed(&env)
 		buf := env.appendJSON(make([]byte, 0, 512), true)
@@ -214,7 +221,7 @@ func (s *shaper) read(content []byte) error {
 			b.data = fields[2]
 			b.size = (len(b.data) - 2) / 4 * 3
 		}
-		if a := fields[3]; a != nil {
+		if a := fields[3]; a != nil && !s.Bare {
 			s.from.annotations = append(s.from.annotations, partAnnotations{len(s.blocks), a})
 		}
 		s.blocks = append(s.blocks, b)
@@ -234,6 +241,8 @@ func (s *shaper) read(content []byte) error {
 	for i := range s.blocks {
 		b := &s.blocks[i]
 		switch {
+		case s.Bare:
+			b.hold = true
 		case b.text != nil:
 			b.hold = s.holdText
 		case b.data != nil:

@@ -30,6 +30,9 @@ func (s *shaper) rebuild(result []byte, status string) ([]byte, error) {
 	e := envelope{status: status, summary: []byte(`""`), provenance: s.from, stats: stats{
 		strategy: strategyPassthrough, thresholdChars: s.ThresholdChars,
 		originalChars: s.joinedChars(), originalTokens: -1, summaryTokens: -1}}
+	if s.Bare {
+		result = bareResult(status)
+	}
 	h := holder{shaper: s, env: &e}
 	if !s.holdText {
 		e = s.passEnvelope(status)
@@ -51,7 +54,7 @@ func (s *shaper) rebuild(result []byte, status string) ([]byte, error) {
 	if s.format == FormatJSON {
 		changes = append(changes, rawjson.Change{Key: "structuredContent", Value: rawjson.Parts{doc}})
 	} else {
-		if s.holdsStructured() {
+		if s.holdsStructured() && !s.Bare {
 			changes = append(changes, rawjson.Change{Key: "structuredContent"})
 		}
 		with, err := withEnvelope(rawjson.Get(result, "_meta"), doc)
@@ -297,6 +300,9 @@ func (h *holder) describeText() string {
 
 // describeBlock stores a block other than text and returns its description.
 func (h *holder) describeBlock(b *block) string {
+	if h.Bare {
+		return h.describeBare(b)
+	}
 	if b.data != nil {
 		return h.describeBinary(b.kind, rawjson.Text(rawjson.Get(b.raw, "mimeType")), h.label(b.kind), b.data, b.raw)
 	}
@@ -318,6 +324,25 @@ func (h *holder) describeBlock(b *block) string {
 	return h.describePart("a content block of type "+text.Line(b.kind, 60), "application/json", h.label(b.kind), b.raw, h.texts == 0)
 }
 
+// describeBare is describeBlock without the names that the server gives.
+func (h *holder) describeBare(b *block) string {
+	const name = "a part"
+	resource := rawjson.Get(b.raw, "resource")
+	data := b.data
+	if blob := rawjson.Get(resource, "blob"); len(blob) > 0 && blob[0] == '"' {
+		data = blob
+	}
+	if data != nil {
+		return h.describeBinary(name, "", h.label(""), data, b.raw)
+	}
+	if content := rawjson.Get(resource, "text"); len(content) > 0 && content[0] == '"' {
+		if whole, err := h.Make.text(content); err == nil {
+			return h.describePart(name, "", h.label(""), whole, h.texts == 0)
+		}
+	}
+	return h.describePart(name, "application/json", h.label(""), b.raw, h.texts == 0)
+}
+
 // describeBinary stores decoded base64, or the block itself if it is not base64.
 func (h *holder) describeBinary(name, mime, label string, base64Text, raw []byte) string {
 	data, err := h.Make.decoded(base64Text)
@@ -337,6 +362,11 @@ func (h *holder) describeBinary(name, mime, label string, base64Text, raw []byte
 	noTable := errors.New("it cannot be shown as text")
 	if columnar.Is(data) {
 		d, noTable = describeTableFile(mime, data, table.Options{Grow: h.Tables.Grow}, h.clean, h.Make)
+	}
+	if h.Bare && noTable == nil {
+		d.bare(h.Names)
+	} else if h.Bare {
+		noTable = errors.New("it cannot be shown as text") // the reason may quote it
 	}
 	h.parts++
 	a, err := h.keep(mime, label, data, nil)
@@ -380,6 +410,9 @@ func (h *holder) describePart(name, mime, label string, data []byte, main bool) 
 	digest := artifact.DigestOf(data) // while the text is described
 	defer digest.Sum()
 	d := describe(data, h.Tables, h.clean, h.Make)
+	if h.Bare {
+		d.bare(h.Names)
+	}
 	if nulled > 0 {
 		d.facts = append(d.facts, rawjson.FiniteNote(nulled))
 		d.structure = append([]string{rawjson.FiniteNote(nulled)}, d.structure...)

@@ -35,6 +35,8 @@ type doc struct {
 	rows      int      // of a table
 	headline  string   // one line: what it is and how large
 	structure []string // lines "name: type …"
+	size      string   // the part of headline without names of the server; "" if it has none
+	types     string   // of a table: the types of its columns
 	columns   string   // of a table: "id string, count integer, …"
 	samples   []string // of a table: the first rows, values shortened
 	summary   string   // of text: its first paragraph
@@ -253,6 +255,7 @@ func (d *doc) describeColumns(rows int, columns []column, more bool) {
 	if len(columns) != 1 {
 		d.headline += "s"
 	}
+	d.size, d.types = d.headline, columnTypes(columns)
 	d.facts = append(d.facts, "rows: "+strconv.Itoa(rows), "columns: "+strconv.Itoa(len(columns))+plus)
 	var list strings.Builder
 	chars := 0
@@ -272,6 +275,15 @@ func (d *doc) describeColumns(rows int, columns []column, more bool) {
 		list.WriteString(entry)
 	}
 	d.columns = list.String()
+}
+
+// columnTypes returns the types of columns, without their names.
+func columnTypes(columns []column) string {
+	var types []string
+	for _, c := range columns[:min(len(columns), maxStructure)] {
+		types = append(types, typeNamesOf(c.types))
+	}
+	return strings.Join(types, ", ")
 }
 
 // viewColumns is how many columns the suggested view of a table has.

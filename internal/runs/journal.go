@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -45,8 +46,8 @@ type Options struct {
 	Docs store.Docs
 	// TTL is how long a journal is kept.
 	TTL time.Duration
-	// Keep keeps a large result for a principal at a profile, and Kept returns it.
-	Keep func(ctx context.Context, principal, profile string, value json.RawMessage) (handle string, err error)
+	// Keep keeps a large result with the mark of its label for a principal at a profile, and Kept returns it.
+	Keep func(ctx context.Context, principal, profile, mark string, value json.RawMessage) (handle string, err error)
 	Kept func(ctx context.Context, principal, profile, handle string) (json.RawMessage, error)
 }
 
@@ -91,7 +92,7 @@ type head struct {
 	Calls []madeCall `json:"calls"`
 }
 
-const headVersion = 1
+const headVersion = 2
 
 // journal is of one run. It is safe for concurrent use.
 type journal struct {
@@ -104,11 +105,11 @@ type journal struct {
 	mu     sync.Mutex // guards below
 	rev    uint64
 	head   head
-	before map[string][]int        // by key, the calls of earlier runs that were not met again
-	reads  map[int]json.RawMessage // results of read-only calls that are not in the store
-	size   int                     // of reads
-	writes bool                    // a call that writes is in the head
-	lost   error                   // the run went on elsewhere, or the store has no room
+	before map[string][]int // by key, the calls of earlier runs that were not met again
+	reads  map[int]labelled // results of read-only calls that are not in the store
+	size   int              // of reads
+	writes bool             // a call that writes is in the head
+	lost   error            // the run went on elsewhere, or the store has no room
 }
 
 // ownerKey is the part of a key that stands for a principal at a profile.
@@ -119,7 +120,7 @@ func ownerKey(principal, profile string) string {
 // begin returns the journal of a new run.
 func (j *Journals) begin(principal, profile string) *journal {
 	id := "run_" + strings.ToLower(rand.Text()[:16])
-	r := &journal{of: j, id: id, key: headPrefix + ownerKey(principal, profile) + "." + id, principal: principal, profile: profile, reads: map[int]json.RawMessage{}}
+	r := &journal{of: j, id: id, key: headPrefix + ownerKey(principal, profile) + "." + id, principal: principal, profile: profile, reads: map[int]labelled{}}
 	r.head = head{V: headVersion, At: time.Now()}
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -139,7 +140,7 @@ func (j *Journals) resume(ctx context.Context, principal, profile, id string) (*
 	if !isRunID(id) {
 		return nil, unknownRun(id)
 	}
-	r := &journal{of: j, id: id, key: headPrefix + ownerKey(principal, profile) + "." + id, principal: principal, profile: profile, resumed: true, before: map[string][]int{}, reads: map[int]json.RawMessage{}}
+	r := &journal{of: j, id: id, key: headPrefix + ownerKey(principal, profile) + "." + id, principal: principal, profile: profile, resumed: true, before: map[string][]int{}, reads: map[int]labelled{}}
 	j.mu.Lock()
 	_, going := j.live[r.key]
 	if !going {
@@ -282,10 +283,16 @@ func callKey(tool string, args json.RawMessage) string {
 	return store.Hash(tool + "\x00" + string(canonical))
 }
 
+// labelled is a result with the mark of its label; see package flow.
+type labelled struct {
+	value json.RawMessage
+	mark  string
+}
+
 // A known is what a journal knows of a call before it is made.
 type known struct {
-	n     int             // the number of the call that is now made, if value is nil
-	value json.RawMessage // the result of an earlier run
+	n        int // the number of the call that is now made, if value is nil
+	labelled     // the result of an earlier run
 }
 
 // errUnsure says that a call of an earlier run may have run.
@@ -301,12 +308,12 @@ func (r *journal) open(ctx context.Context, tool Tool, args json.RawMessage, aga
 		return known{}, r.lost
 	}
 	if list := r.before[key]; len(list) > 0 {
-		value, err := r.recall(ctx, list[0])
+		was, err := r.recall(ctx, list[0])
 		safe := again || tool.ReadOnly || tool.Idempotent
 		switch {
-		case value != nil:
+		case was.value != nil:
 			r.before[key] = list[1:]
-			return known{value: value}, nil
+			return known{labelled: was}, nil
 		case err != nil && !safe:
 			return known{}, err
 		}
@@ -335,33 +342,36 @@ func (r *journal) sending(ctx context.Context, n int) error {
 
 // recall returns the result of a call of an earlier run, or errUnsure if the call may have run. For a call
 // whose result was not kept, and which may be made again, it returns neither.
-func (r *journal) recall(ctx context.Context, n int) (json.RawMessage, error) {
-	if value := r.reads[n]; value != nil {
-		return value, nil
+func (r *journal) recall(ctx context.Context, n int) (labelled, error) {
+	if was := r.reads[n]; was.value != nil {
+		return was, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
 	doc, err := r.of.o.Docs.Get(ctx, valueKey(r.id, n))
 	if err != nil {
-		return nil, unavailable(err)
+		return labelled{}, unavailable(err)
 	}
-	var value json.RawMessage
-	if len(doc.Value) > 1 {
-		value = doc.Value[1:]
-		if doc.Value[0] == 'h' {
-			if value, err = r.of.o.Kept(ctx, r.principal, r.profile, string(value)); err != nil {
-				value = nil // it has expired, or had to go
+	var was labelled
+	if mark, value, ok := bytes.Cut(doc.Value, markEnd); ok && len(mark) > 0 {
+		was = labelled{value, string(mark[1:])}
+		if mark[0] == 'h' {
+			if was.value, err = r.of.o.Kept(ctx, r.principal, r.profile, string(value)); err != nil {
+				was.value = nil // it has expired, or had to go
 			}
 		}
 	}
 	switch c := r.head.Calls[n]; {
-	case value != nil:
-		return value, nil
+	case was.value != nil:
+		return was, nil
 	case c.Again:
-		return nil, nil
+		return labelled{}, nil
 	}
-	return nil, errUnsure
+	return labelled{}, errUnsure
 }
+
+// markEnd ends the mark of a label in a document, which is JSON.
+var markEnd = []byte{0}
 
 // save writes the head.
 func (r *journal) save(ctx context.Context) error {
@@ -388,7 +398,7 @@ func (r *journal) save(ctx context.Context) error {
 }
 
 // finish records the outcome of a call. The result of a call that writes is in the store when it returns.
-func (r *journal) finish(ctx context.Context, n int, state callState, value json.RawMessage) error {
+func (r *journal) finish(ctx context.Context, n int, state callState, got labelled) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := &r.head.Calls[n]
@@ -397,32 +407,32 @@ func (r *journal) finish(ctx context.Context, n int, state callState, value json
 		return nil
 	}
 	if !c.Writes {
-		if len(value) <= maxRead && r.size+len(value) <= maxReads {
-			r.reads[n] = slices.Clone(value)
-			r.size += len(value)
+		if len(got.value) <= maxRead && r.size+len(got.value) <= maxReads {
+			r.reads[n] = labelled{slices.Clone(got.value), got.mark}
+			r.size += len(got.value)
 		}
 		return nil
 	}
-	if err := r.keep(ctx, n, value); err != nil {
+	if err := r.keep(ctx, n, got); err != nil {
 		c.State = unsure
 		return err
 	}
 	return nil
 }
 
-// keep writes a result to the store.
-func (r *journal) keep(ctx context.Context, n int, value json.RawMessage) error {
+// keep writes a result to the store: v or h, the mark of its label, and the value or its handle.
+func (r *journal) keep(ctx context.Context, n int, got labelled) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
 	defer cancel()
-	form, bytes := byte('v'), []byte(value)
+	form, value := "v", []byte(got.value)
 	if len(value) > maxInline {
-		handle, err := r.of.o.Keep(ctx, r.principal, r.profile, value)
+		handle, err := r.of.o.Keep(ctx, r.principal, r.profile, got.mark, value)
 		if err != nil {
 			return unavailable(err)
 		}
-		form, bytes = 'h', []byte(handle)
+		form, value = "h", []byte(handle)
 	}
-	_, err := r.of.o.Docs.Set(ctx, valueKey(r.id, n), append([]byte{form}, bytes...), 0, r.of.o.TTL)
+	_, err := r.of.o.Docs.Set(ctx, valueKey(r.id, n), slices.Concat([]byte(form+got.mark), markEnd, value), 0, r.of.o.TTL)
 	if err != nil {
 		return unavailable(err)
 	}

@@ -44,8 +44,8 @@ func NewPrograms(c *config.Config, n ProgramNeeds) *Programs {
 	p.pool = program.NewPool(program.Options{Command: command, Workers: c.Programs.Workers, Log: n.Log})
 	p.journals = NewJournals(Options{
 		Docs: n.Docs, TTL: c.Artifacts.TTL,
-		Keep: func(ctx context.Context, principal, profile string, value json.RawMessage) (string, error) {
-			kept, err := n.Results.At(profile).PutDigested(ctx, principal, "application/json", n.Tool, value, nil)
+		Keep: func(ctx context.Context, principal, profile, mark string, value json.RawMessage) (string, error) {
+			kept, err := n.Results.At(profile).Marked(mark).PutDigested(ctx, principal, "application/json", n.Tool, value, nil)
 			return kept.Handle, err
 		},
 		Kept: func(ctx context.Context, principal, profile, handle string) (json.RawMessage, error) {

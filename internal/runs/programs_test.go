@@ -32,7 +32,7 @@ func TestConfiguredPrograms(t *testing.T) {
 	if r == nil || r.Limits.Calls != 7 || r.Limits.Memory != 25<<20 {
 		t.Fatalf("%+v", r)
 	}
-	handle, err := p.journals.o.Keep(t.Context(), "ann", "", json.RawMessage(`{"a":1}`))
+	handle, err := p.journals.o.Keep(t.Context(), "ann", "", "", json.RawMessage(`{"a":1}`))
 	if err != nil {
 		t.Fatal(err)
 	}

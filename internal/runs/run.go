@@ -38,6 +38,8 @@ type Tool struct {
 // An Answer is the answer to a call of a tool.
 type Answer struct {
 	Value json.RawMessage
+	// Mark is of the label of the value; see package flow.
+	Mark string
 	// Err is the failure of the call. An *program.ToolError is the program's to catch.
 	Err error
 	// Ran says of a failure that the tool may have run: the call was sent, and no server refused it.
@@ -199,11 +201,12 @@ func (h *host) Call(ctx context.Context, call program.Call) (json.RawMessage, er
 		return nil, program.Stop(err)
 	case known.value != nil:
 		r.note(tool, replayed)
+		r.Flow.Replayed(known.mark, call.Args, known.value)
 		return known.value, nil
 	}
 	n, ok := r.next(h.most)
 	if !ok {
-		err := r.journal.finish(ctx, known.n, failed, nil)
+		err := r.journal.finish(ctx, known.n, failed, labelled{})
 		return nil, errors.Join(err, program.Stop(&program.Error{Code: program.TooMany, Line: call.Line, Message: fmt.Sprintf("the program has made %d calls, the most of one run (programs.calls)", h.most)}))
 	}
 	h.to.Called(ctx, n, tool.ID)
@@ -222,7 +225,7 @@ func (h *host) Call(ctx context.Context, call program.Call) (json.RawMessage, er
 	case answer.Err != nil:
 		state, outcome = failed, erred
 	}
-	err = r.journal.finish(ctx, known.n, state, answer.Value)
+	err = r.journal.finish(ctx, known.n, state, labelled{answer.Value, answer.Mark})
 	r.note(tool, outcome)
 	switch {
 	case answer.Err != nil:

@@ -25,7 +25,7 @@ func newRunner(t testing.TB, engine Engine, docs store.Docs) *Runner {
 	kept := map[string]json.RawMessage{}
 	return &Runner{Engine: engine, Limits: testLimits, Journals: NewJournals(Options{
 		Docs: docs, TTL: time.Hour,
-		Keep: func(_ context.Context, _, _ string, value json.RawMessage) (string, error) {
+		Keep: func(_ context.Context, _, _, _ string, value json.RawMessage) (string, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			handle := fmt.Sprint("art_", len(kept))
@@ -342,7 +342,7 @@ func TestResumedElsewhere(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	// The answer that comes late is of use.
-	if err := first.finish(ctx, one.n, done, json.RawMessage(`"late"`)); err != nil {
+	if err := first.finish(ctx, one.n, done, labelled{value: json.RawMessage(`"late"`)}); err != nil {
 		t.Fatal(err)
 	}
 	if known, err := made(second, ctx, add, json.RawMessage(`{"n":1}`), false); err != nil || string(known.value) != `"late"` {
@@ -363,7 +363,7 @@ func TestRoomOfJournals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := r.finish(ctx, n.n, done, json.RawMessage(`1`)); err != nil {
+		if err := r.finish(ctx, n.n, done, labelled{value: json.RawMessage(`1`)}); err != nil {
 			t.Fatal(err)
 		}
 		r.end(ctx, false)

@@ -13,7 +13,9 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/dispatch"
+	"github.com/weir-mcp/weir/internal/flow"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/internal/tables"
@@ -584,5 +586,45 @@ func TestKeptBodiesOfEveryShape(t *testing.T) {
 	s := h.Execute(t, "far", "alerts", `{}`, `,"abstract_domains":"k"`)
 	if e := calltest.Failure(t, s); e.Error != "UPSTREAM_ERROR" || !strings.Contains(e.Message, "_row_id") || strings.Contains(s.Content[0].Text, "secret") {
 		t.Errorf("rows without numbers: %+v", s)
+	}
+}
+
+// Rows that go by a resource_url have the label of their tool, and the consumer's sink rule sees it. The rows that a model
+// was not shown do not taint its session.
+func TestLabelsOfRowsByURL(t *testing.T) {
+	f := flow.New(config.Flow{Mode: config.FlowEnforce, Sinks: []config.FlowSink{{Tool: "draw", Kind: config.SinkEgress}}}, nil)
+	h := newServed(t, metatool.Options{Flow: f})
+	h.Session = mcp.NewSession("s1", "ann")
+	h.Add("weather", calltest.Say(calltest.Text(alertRows)), listTool)
+	h.Add("math", calltest.Say(calltest.Text("drawn")), `{"name":"draw","description":"Draw.","inputSchema":{"type":"object","properties":{"abstract_data":{"type":"string"},"resource_url":{"type":"string"}}}}`)
+	h.Execute(t, "math", "draw", `{"abstract_data":"[]"}`, "") // trusted so far; its answer is not
+	clear := func() {
+		t.Helper()
+		for _, one := range h.State.Readings(t.Context()) {
+			if _, ok, err := h.State.ClearReading(t.Context(), one.Session); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+		}
+		if left := h.State.Readings(t.Context()); len(left) != 0 {
+			t.Fatalf("%+v", left)
+		}
+	}
+	clear()
+	if s := h.Execute(t, "math", "draw", `{"abstract_data":"[]"}`, ""); s.IsError {
+		t.Fatalf("a sink without rows: %+v", s.Content)
+	}
+	s := h.Execute(t, "weather", "list", "{}", `,"abstract_domains":"event","mode":"async"`)
+	url := rawjson.Text(rawjson.Get([]byte(s.Content[0].Text), "resource_url"))
+	clear() // of the abstract, which the model was shown
+	for name, args := range map[string]string{
+		"a URL of the session": url, "a URL that nobody knows": "http://127.0.0.1:9/s2sp/data/x",
+	} {
+		s = h.Execute(t, "math", "draw", fmt.Sprintf(`{"abstract_data":"[{\"_row_id\":0}]","resource_url":%q}`, args), "")
+		if e := calltest.Failure(t, s); e.Error != "PERMISSION_DENIED" || !strings.Contains(e.Message, "flow") {
+			t.Errorf("%s: %+v", name, e)
+		}
+		if left := h.State.Readings(t.Context()); len(left) != 0 {
+			t.Errorf("%s: the session has read %+v", name, left)
+		}
 	}
 }

@@ -151,6 +151,9 @@ func Compile(text string) (*Expression, error) {
 // String returns the text of the expression.
 func (x *Expression) String() string { return x.text }
 
+// Uses returns the parts of a request that the expression looks at.
+func (x *Expression) Uses() Parts { return x.uses }
+
 // Hints returns the variables of the expression that a tool's server sets and weir does not verify.
 func (x *Expression) Hints() []string { return x.hints }
 

@@ -41,6 +41,9 @@ const (
 // OfCall are the parts that differ from one call of a tool to the next.
 const OfCall = Args | Method | Session | Now | Source | Run | Read
 
+// OfEntry are the parts that say which entry is called, and how.
+const OfEntry = Server | ToolID | ToolName | ToolHints | ToolSpace | Args
+
 // Tool is the entry that a request concerns.
 type Tool struct {
 	ID, Namespace, Name                          string

@@ -116,6 +116,7 @@ func fill(ctx context.Context, out *audit.Record, kind audit.Kind) {
 type Open struct {
 	by         *Recorder
 	begun, end audit.Record // one allocation holds both
+	labels     []string     // at the end; nil: as at its start
 }
 
 // Begin records that a call is about to reach a server. The error is an *mcp.Error of
@@ -139,6 +140,13 @@ func (r *Recorder) Begin(ctx context.Context, c *Call) (*Open, error) {
 		return nil, mcp.Errorf(mcp.KindAuditUnavailable, "the call was not made: audit.required is set, and the gateway cannot write its audit log; its operator finds the reason in the log of weir: %w", err)
 	}
 	return open, nil
+}
+
+// Labelled says which labels the call has at its end, with those of its result.
+func (o *Open) Labelled(labels []string) {
+	if o != nil {
+		o.labels = labels
+	}
 }
 
 // End records the outcome of a call. It reads the result before it returns.
@@ -170,6 +178,9 @@ func (o *Open) EndDigest(outcome, digest string) {
 	*end = o.begun
 	end.Kind, end.Time, end.Args, end.Decision, end.Rule = audit.End, time.Now(), nil, "", ""
 	end.Detail = ""
+	if o.labels != nil {
+		end.Labels = o.labels
+	}
 	end.Took, end.Outcome, end.Result = end.Time.Sub(o.begun.Time), outcome, digest
 	o.by.log.Add(end)
 }

@@ -93,6 +93,7 @@ type Server struct {
 	Tables       Tables                   `key:"tables" doc:"Which of this server's results are tables."`
 	Drain        time.Duration            `key:"drain" default:"10s" doc:"How long calls in flight may go on after a reload has changed or removed this server. New calls go to the changed server at once. 0 cuts them off."`
 	MaxResponse  strict.Bytes             `key:"max_response" default:"64MB" min:"65536" doc:"Largest message of this server. Large ones are received into files; see limits.memory."`
+	Flow         Flow                     `key:"flow" doc:"The label of this server's results that no rule of flow.label names; see flow.md."`
 	Trust        TrustMode                `key:"trust" safety:"true" enum:"warn,hold,refuse" doc:"What happens to this server's definitions that differ from weir.lock. Default: the top-level trust."`
 	Sandbox      Sandbox                  `key:"sandbox" safety:"true" text:"mode" doc:"What the program may use of this machine: off, auto, or an object; see sandbox.md."`
 	IdleTimeout  time.Duration            `key:"idle_timeout" default:"15m" doc:"A started program that was not called for so long is stopped, and started by the next call; 0 never stops it."`
@@ -126,6 +127,28 @@ type Tables struct {
 	Relay    bool     `key:"relay" default:"false" doc:"For a server with a data plane of its own (S2SP) that weir starts or that listens on loopback: its rows stay there until they are fetched, and stream through weir, whatever their size. Without it weir asks for all rows with the call, at most max_response bytes, and keeps them."`
 	CSV      bool     `key:"csv" default:"false" doc:"Text whose lines are comma-separated values, the first one the columns' names, is a table."`
 }
+
+// Flow is the label of the results of a server.
+type Flow struct {
+	Integrity       string     `key:"integrity" enum:"trusted,untrusted" doc:"trusted: its text is of people or systems that may tell the model what to do. Default: untrusted."`
+	Confidentiality []string   `key:"confidentiality" empty:"none" doc:"Names of those who may see the results, such as hr. None: they are public."`
+	Labels          LabelsMode `key:"labels" default:"ignored" enum:"ignored,trusted" doc:"Labels that the server puts on its results, in _meta under weir/label. trusted: they count before integrity and confidentiality here. ignored: they do not."`
+}
+
+// Set reports whether the entry gives results a label.
+func (f *Flow) Set() bool { return f.Integrity != "" || len(f.Confidentiality) > 0 }
+
+// LabelsMode says whether labels count that a server puts on its results.
+type LabelsMode string
+
+// The modes, and the values of integrity.
+const (
+	LabelsIgnored LabelsMode = "ignored"
+	LabelsTrusted LabelsMode = "trusted"
+
+	Trusted   = "trusted"
+	Untrusted = "untrusted"
+)
 
 // OpenAPI says which document describes an HTTP API, and which of its operations are tools.
 type OpenAPI struct {

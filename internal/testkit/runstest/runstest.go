@@ -34,8 +34,8 @@ func New(t testing.TB, docs store.Docs, kept *artifact.Local) *runs.Runner {
 	})
 	return &runs.Runner{Engine: pool, Limits: limits, Journals: runs.NewJournals(runs.Options{
 		Docs: docs, TTL: time.Hour,
-		Keep: func(ctx context.Context, principal, profile string, value json.RawMessage) (string, error) {
-			a, err := kept.At(profile).PutDigested(ctx, principal, "application/json", "a call of a program", value, nil)
+		Keep: func(ctx context.Context, principal, profile, mark string, value json.RawMessage) (string, error) {
+			a, err := kept.At(profile).Marked(mark).PutDigested(ctx, principal, "application/json", "a call of a program", value, nil)
 			return a.Handle, err
 		},
 		Kept: func(ctx context.Context, principal, profile, handle string) (json.RawMessage, error) {
