@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/flow"
 	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/setup/doctor"
 	"github.com/weir-mcp/weir/internal/setup/machine"
@@ -48,6 +49,8 @@ func (d *examination) probe(ctx context.Context, c *config.Config) (doctor.Repor
 	_ = g.Settled(ctx) // the states say which servers have failed or are late
 	report := machine.Report(g.Views.Health(ctx), g.Views.Catalog(ctx, time.Time{}))
 	report.Listed = machine.ListedNames(c, g.Views.Tools(ctx, machine.ListedQuery(c)))
+	labels := g.Labels().Rules(ctx)
+	report.Flow = &labels
 	log.fill(report.Servers)
 	return report, nil
 }
@@ -67,6 +70,12 @@ func (d *examination) probeRunning(ctx context.Context, at string) (doctor.Repor
 	runningOutput(ctx, d.a, d.setup.Path, report.Servers)
 	if tools, err := toolsAt(at, d.token)(ctx, machine.ListedQuery(d.setup.Config)); err == nil {
 		report.Listed = machine.ListedNames(d.setup.Config, tools)
+	}
+	if o, err := findOperator(d.a, ctx, target{config: d.setup.Path}); err == nil {
+		labels := &flow.Listing{}
+		if o.get(ctx, "flow", labels) == nil {
+			report.Flow = labels
+		}
 	}
 	return report, nil
 }

@@ -9,6 +9,6 @@ func flowCommand(a *process) *cobra.Command {
 		Args:  positional(cobra.NoArgs),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(flowProposeCommand(a))
+	cmd.AddCommand(flowListCommand(a), flowSessionsCommand(a), flowClearCommand(a), flowProposeCommand(a))
 	return cmd
 }

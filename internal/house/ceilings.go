@@ -19,7 +19,7 @@ var (
 		"internal/bridge.parkedCall":        {25, "a call that waits for an answer of its client: its Handler, its questions and the request that waits"},
 		"internal/catalog.Entry":            {35, "a definition of MCP, as the server says it, as the operator changes it and as the catalog shows it"},
 		"internal/config.Config":            {53, "the top-level keys of weir.yaml"},
-		"internal/config/mcpserver.Server":  {32, "the keys of an entry of mcpServers"},
+		"internal/config/mcpserver.Server":  {33, "the keys of an entry of mcpServers"},
 		"internal/dispatch.Act":             {21, "what controls decide about: the request, its subjects and the decision"},
 		"internal/dispatch.Call":            {40, "what steps of a call hand to each other"},
 		"internal/metatool.State":           {24, "what outlasts a reload: one field for each kind of state"},

@@ -19,7 +19,7 @@ func (f *Server) mountAPI(mux *http.ServeMux, open, closed *guard.Guard, c *conf
 	view := &viewed{f.gateway, f}
 	o := api.Options{Servers: operated{f.gateway.Operator}, Log: f.gateway.Operator.Log, Approvals: f.gateway.Operator.Approvals, Definitions: f.gateway.Definitions, Key: f.gateway.Operator.Key, Desk: f.desk, Operates: auth.Operates, Logger: f.log, Operated: f.gateway.Auditor.Operated}
 	o.PublicURL = c.PublicURL
-	o.Look = api.Look{Gateway: view, Catalog: view, Artifacts: view, History: &f.gateway.Reports.History, Captures: func() bool { return f.gateway.Config().Console.Capture }, Guard: f.wholly(closed)}
+	o.Look = api.Look{Gateway: view, Catalog: view, Artifacts: view, Labels: f.gateway.Labels(), History: &f.gateway.Reports.History, Captures: func() bool { return f.gateway.Config().Console.Capture }, Guard: f.wholly(closed)}
 	if f.gateway.Store.Lasts() == store.Cluster {
 		o.Cluster, o.Elsewhere = nodes{f.cluster, f.gateway}, f.gateway.Operator.Elsewhere
 		o.Checked, o.Usage = fromNode, view.usage

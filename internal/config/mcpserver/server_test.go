@@ -207,3 +207,21 @@ func TestOpenAPICounts(t *testing.T) {
 		}
 	}
 }
+
+// An entry gives results a label if it says how far they can be trusted, or who may see them.
+func TestFlowOfAServer(t *testing.T) {
+	for _, tt := range []struct {
+		flow mcpserver.Flow
+		want bool
+	}{
+		{mcpserver.Flow{}, false},
+		{mcpserver.Flow{Labels: mcpserver.LabelsTrusted}, false},
+		{mcpserver.Flow{Integrity: mcpserver.Untrusted}, true},
+		{mcpserver.Flow{Integrity: mcpserver.Trusted}, true},
+		{mcpserver.Flow{Confidentiality: []string{"hr"}}, true},
+	} {
+		if got := tt.flow.Set(); got != tt.want {
+			t.Errorf("%+v: %v", tt.flow, got)
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/flow"
 	"github.com/weir-mcp/weir/internal/json/splice"
 	"github.com/weir-mcp/weir/internal/setup/clients"
 	"github.com/weir-mcp/weir/internal/setup/journal"
@@ -139,7 +140,8 @@ var brokenMachines = map[string]struct {
 	"override": {func(m *machine) {
 		m.catalog = []CatalogFinding{{"files", "override", "gone", "mcpServers.files.overrides.gone: the server lists no such tool"}}
 	}, "schema-override", "server files", "overrides.gone"},
-	"long name": {func(m *machine) { m.listed = []string{strings.Repeat("x", 60)} }, "schema-name", "tool " + strings.Repeat("x", 60), "64 characters"},
+	"long name":           {func(m *machine) { m.listed = []string{strings.Repeat("x", 60)} }, "schema-name", "tool " + strings.Repeat("x", 60), "64 characters"},
+	"rule without a tool": {func(m *machine) { m.labels = &flow.Listing{Unused: []string{"flow.sinks[2]"}} }, "flow-unused", "flow.sinks[2]", "weir flow ls"},
 
 	"port taken": {func(m *machine) {
 		m.listens = []string{"127.0.0.1:8088"}
@@ -457,7 +459,7 @@ func TestLate(t *testing.T) {
 				late = append(late, f.Thing)
 			}
 		}
-		if want := []string{"server", "schema", "gateway", "disk"}; !slices.Equal(late, want) || time.Since(began) > limit {
+		if want := []string{"server", "schema", "flow", "gateway", "disk"}; !slices.Equal(late, want) || time.Since(began) > limit {
 			t.Errorf("%v after %s, want %v", late, time.Since(began), want)
 		}
 	})

@@ -91,7 +91,7 @@ func (f Finding) fix(format string, args ...any) Finding {
 }
 
 // groups are the first parts of ids in the order of reports: causes come before their effects.
-var groups = []string{"config", "runtime", "server", "schema", "gateway", "store", "client", "keyring", "service", "disk", "doctor"}
+var groups = []string{"config", "runtime", "server", "schema", "flow", "gateway", "store", "client", "keyring", "service", "disk", "doctor"}
 
 // sorted orders findings by group, with the order of their checks within it.
 func sorted(list []Finding) []Finding {

@@ -49,6 +49,8 @@ var kinds = []kind{
 	{"schema-override", Warn, ownConfig, "An override of a tool cannot be applied, or names a tool or a parameter that the server does not have.", "Correct `overrides` of the server: `weir ls --tools` lists its tools, and `weir show TOOL` the parameters."},
 	{"schema-name", Warn, ownConfig, "A name is longer than clients take: Cursor leaves out tools of which server and tool have over 60 characters together, others refuse 64.", "Set a shorter `namespace`, or `mode: gateway`, which lists three tools."},
 
+	{"flow-unused", Warn, ownConfig, "A rule of `flow` fits nothing that the servers list.", "Correct its pattern: `weir flow ls` has the ids of the tools."},
+
 	{"gateway-port", Fail, ownMachine, "Another program has the port.", "End that program, or set another `listen` and run `weir connect` again."},
 	{"gateway-version", Warn, ownMachine, "The gateway that runs has another version than this program.", "Restart the gateway: `weir service stop`, then `weir service start`."},
 	{"gateway-clock", Warn, ownMachine, "The clock of this machine is wrong. Certificates and tokens are judged by it.", "Set the clock, or switch its synchronisation on."},

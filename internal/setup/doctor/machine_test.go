@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/flow"
 	"github.com/weir-mcp/weir/internal/setup/clients"
 	"github.com/weir-mcp/weir/internal/testkit/leak"
 	"github.com/weir-mcp/weir/internal/upstream/confined"
@@ -32,6 +33,7 @@ type machine struct {
 	servers  []Server
 	catalog  []CatalogFinding
 	listed   []string
+	labels   *flow.Listing
 	running  string // the version of the gateway that runs; "" if none does
 	apart    string // what that gateway says of its store
 	service  Service
@@ -153,7 +155,7 @@ func (m *machine) setup(t *testing.T) Setup {
 			if m.distrust != nil {
 				return Report{}, m.distrust
 			}
-			r := Report{Servers: m.servers, Findings: m.catalog, Listed: m.listed, Running: m.running != "", Version: m.running, URL: "http://127.0.0.1:8088/mcp", Store: m.apart}
+			r := Report{Servers: m.servers, Findings: m.catalog, Listed: m.listed, Flow: m.labels, Running: m.running != "", Version: m.running, URL: "http://127.0.0.1:8088/mcp", Store: m.apart}
 			return r, nil
 		},
 		Records: func(context.Context) []string { return m.records },

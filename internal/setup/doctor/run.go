@@ -171,7 +171,7 @@ func (d *doctor) checks() []check {
 	}
 	return []check{
 		{"config", d.checkConfig}, {"config", d.checkModes}, {"runtime", d.checkRuntime}, {"server", d.checkServers}, {"server", d.checkSandboxes}, {"server", d.checkProxy},
-		{"schema", d.checkSchemas}, {"gateway", d.checkGateway}, {"gateway", d.checkRecords}, {"gateway", d.checkSteps}, {"gateway", d.checkClock}, {"store", d.checkStore},
+		{"schema", d.checkSchemas}, {"flow", d.checkFlow}, {"gateway", d.checkGateway}, {"gateway", d.checkRecords}, {"gateway", d.checkSteps}, {"gateway", d.checkClock}, {"store", d.checkStore},
 		{"client", d.checkClients}, {"keyring", d.checkKeyring}, {"service", d.checkService}, {"disk", d.checkDisk},
 	}
 }

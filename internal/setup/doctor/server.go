@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/flow"
 )
 
 // Report is the state of a gateway's servers.
@@ -23,6 +24,8 @@ type Report struct {
 	Findings []CatalogFinding
 	// Listed are the names of tools as agents see them, if agents see them all.
 	Listed []string
+	// Flow has the flow labels of the tools; nil if they are not known.
+	Flow *flow.Listing
 }
 
 // Server is the state of one server.

@@ -99,5 +99,7 @@ func (c *checkup) probe(ctx context.Context, conf *config.Config) doctor.Report 
 		report.Servers[i].Stderr = LastOutput(c.gateway.Operator.Log.Lines(s.Name, 0, KeptLines))
 	}
 	report.Listed = ListedNames(conf, c.gateway.Views.Tools(ctx, ListedQuery(conf)))
+	labels := c.gateway.Labels().Rules(ctx)
+	report.Flow = &labels
 	return report
 }

@@ -28,6 +28,8 @@ type Look struct {
 	Gateway   Gateway
 	Catalog   Catalog
 	Artifacts Artifacts
+	// Labels are the flow labels.
+	Labels Labels
 	// History has the calls.
 	History *history.Book
 	// Captures reports whether the arguments and results of calls are kept. Nil: they are not.

@@ -385,7 +385,7 @@ func request(method, path, body string) *http.Request {
 }
 
 // bodies are those of the routes that want more than {}.
-var bodies = map[string]string{"approvals/{id}": `{"decision":"deny"}`, "definitions/accept": `{"server":"many"}`, "doctor/fix": `{"id":"config-readable","thing":"f","mends":"chmod 600 f"}`, "clients": `{"do":"import"}`}
+var bodies = map[string]string{"flow/clear": `{"session":"s1"}`, "approvals/{id}": `{"decision":"deny"}`, "definitions/accept": `{"server":"many"}`, "doctor/fix": `{"id":"config-readable","thing":"f","mends":"chmod 600 f"}`, "clients": `{"do":"import"}`}
 
 // schemasOf reads the OpenAPI document. schemaOf returns the schema in it of an answer of a route.
 func schemasOf(t *testing.T, a *API) (document any, schemaOf func(r *route, status, kind string) *jsonschema.Schema) {

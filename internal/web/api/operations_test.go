@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/audit"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/flow"
 	"github.com/weir-mcp/weir/internal/host/serverlog"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/policy/approval"
@@ -282,6 +284,53 @@ func TestApprovals(t *testing.T) {
 	want := []string{"approval deny files files:drop: asked by corp:u1", "approval approve files files:drop: asked by corp:u1"}
 	if !slices.Equal(told, want) {
 		t.Errorf("told: %q", told)
+	}
+}
+
+// labels are a tool and a session with a label.
+type labels struct{ cleared []string }
+
+func (l *labels) Rules(context.Context) flow.Listing {
+	return flow.Listing{Mode: config.FlowAsk, Tools: []flow.Tool{{ToolID: "mail:read", Rule: "default"}}}
+}
+
+func (l *labels) Readings(context.Context) []flow.Reading {
+	return []flow.Reading{{Session: "s1", Principal: "ann", Integrity: "untrusted"}}
+}
+
+func (l *labels) Clear(_ context.Context, session string) (flow.Reading, error) {
+	if session != "s1" {
+		return flow.Reading{}, mcp.Errorf(mcp.KindNotFound, "no open session")
+	}
+	l.cleared = append(l.cleared, session)
+	return flow.Reading{Session: session, Principal: "ann", Integrity: "untrusted"}, nil
+}
+
+// TestFlowLabels: operators see labels and clear them, and the audit log is told who was cleared.
+func TestFlowLabels(t *testing.T) {
+	var told []string
+	of := &labels{}
+	a := api.New(api.Options{Key: key, Look: api.Look{Labels: of}, Operated: func(_ context.Context, kind audit.Kind, decision, _, _, detail string) {
+		told = append(told, fmt.Sprint(kind, " ", decision, ": ", detail))
+	}})
+	t.Cleanup(a.Close)
+	for _, tt := range []struct {
+		path, body string
+		status     int
+		holds      string
+	}{
+		{"flow", "", 200, `"tool_id":"mail:read"`},
+		{"flow/sessions", "", 200, `"session":"s1"`},
+		{"flow/clear", `{}`, 400, "session is missing"},
+		{"flow/clear", `{"session":"s2"}`, 404, "no open session"},
+		{"flow/clear", `{"session":"s1"}`, 200, `"integrity":"untrusted"`},
+	} {
+		if status, answer := send(a, tt.path, tt.body); status != tt.status || !strings.Contains(answer, tt.holds) {
+			t.Errorf("%s %s: %d %s, want %d and %s", tt.path, tt.body, status, answer, tt.status, tt.holds)
+		}
+	}
+	if want := []string{"approval clear: flow label of session s1 of ann: untrusted"}; !slices.Equal(told, want) || len(of.cleared) != 1 {
+		t.Errorf("told %q, cleared %q", told, of.cleared)
 	}
 }
 

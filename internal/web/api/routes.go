@@ -47,7 +47,7 @@ type parameter [2]string
 // ones.
 func (a *API) routes() []route {
 	c := &clustered{a}
-	all := slices.Concat(a.lookRoutes(), a.operateRoutes(), c.routes(), (&eventful{a}).routes(), (&editor{&a.o}).routes(), (&checkup{&a.o}).routes(), (&wirer{&a.o}).routes())
+	all := slices.Concat(a.lookRoutes(), a.operateRoutes(), c.routes(), (&eventful{a}).routes(), (&editor{&a.o}).routes(), (&checkup{&a.o}).routes(), (&wirer{&a.o}).routes(), (&labeller{&a.o}).routes())
 	for i := range all {
 		r := &all[i]
 		takes := !r.common && (r.right == mayLook || r.right == mayOperate)

@@ -14,10 +14,13 @@ import (
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/catalog/primitive"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/flow"
 	"github.com/weir-mcp/weir/internal/net/guard"
 	"github.com/weir-mcp/weir/internal/observe/history"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
 	"github.com/weir-mcp/weir/internal/search"
+	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
@@ -54,6 +57,24 @@ func newWorld(t testing.TB) *world {
 		}
 	})
 	return w
+}
+
+// Rules implements Labels.
+func (w *world) Rules(context.Context) flow.Listing {
+	return flow.List(&config.Config{Flow: config.Flow{Mode: config.FlowAsk}}, w.catalog.Entries())
+}
+
+// Readings implements Labels.
+func (w *world) Readings(context.Context) []flow.Reading {
+	return []flow.Reading{{Session: "s1", Principal: "ann", Integrity: "untrusted", Confidentiality: []string{"hr"}, Sources: []flow.Source{{Tool: "many:hostile", Head: hostile}}}}
+}
+
+// Clear implements Labels.
+func (w *world) Clear(ctx context.Context, session string) (flow.Reading, error) {
+	if all := w.Readings(ctx); all[0].Session == session {
+		return all[0], nil
+	}
+	return flow.Reading{}, mcp.Errorf(mcp.KindNotFound, "no open session")
 }
 
 func (w *world) SeesAll(context.Context) bool { return w.all }
@@ -151,7 +172,7 @@ func (w *world) Setup(context.Context) Setup {
 
 // look returns what viewers read of the world. A viewer is named by the header X-Principal.
 func (w *world) look(book *history.Book) Look {
-	return Look{Gateway: w, Catalog: w, Artifacts: w, History: book, Guard: func(next http.Handler) http.Handler {
+	return Look{Gateway: w, Catalog: w, Artifacts: w, Labels: w, History: book, Guard: func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			next.ServeHTTP(rw, r.WithContext(guard.WithPrincipal(r.Context(), r.Header.Get("X-Principal"))))
 		})
