@@ -1,6 +1,6 @@
 // The history of calls, and calls as they come.
 import { follow, get } from './api.js';
-import { button, card, clockText, code, countText, durationText, el, empty, fact, heading, numberText, soft, svg, table } from './dom.js';
+import { button, card, clockText, code, countText, durationText, el, empty, fact, heading, numberText, serverLink, shortID, soft, svg, table } from './dom.js';
 
 export const live = true; // the stream tells what is new
 
@@ -95,7 +95,6 @@ const ended = (e) => {
   return el('span', { class: 'ok' }, '● ok');
 };
 
-const shortID = (id) => id?.replace(/#[0-9a-f]+$/, '') ?? '';
 
 const change = (changes) => {
   const query = new URLSearchParams();
@@ -185,7 +184,7 @@ function detail(e) {
       fact('Tokens', e.tokens_read === undefined ? 'not counted yet' : numberText(e.tokens_read), e.tokens_raw === undefined ? '' : `${numberText(e.tokens_raw)} without weir`)),
     steps(e), content(e),
     card('Details', el('dl', { class: 'list' }, [['Caller', e.principal], ['Client', e.client], ['Session', e.session && el('a', { href: `#/calls?session=${encodeURIComponent(e.session)}` }, e.session)], ['Run', e.run && el('a', { href: `#/calls?run=${encodeURIComponent(e.run)}` }, e.run)], ['Method', e.meta_tool ?? e.method],
-      ['Server', e.upstream && el('a', { href: `#/servers/${encodeURIComponent(e.upstream)}` }, e.upstream)], ['Tool', e.tool_id && el('a', { href: `#/catalog/${encodeURIComponent(e.tool_id)}` }, e.tool_id)], ['Policy', e.rule && `${e.decision}, by ${e.rule}`], ['Error', e.code], ['Limit', e.scope]]
+      ['Server', e.upstream && serverLink(e.upstream)], ['Tool', e.tool_id && el('a', { href: `#/catalog/${encodeURIComponent(e.tool_id)}` }, e.tool_id)], ['Policy', e.rule && `${e.decision}, by ${e.rule}`], ['Error', e.code], ['Limit', e.scope]]
       .filter(([, value]) => value).map(([name, value]) => [el('dt', {}, name), el('dd', {}, value)]))),
     e.session && session.length > 1 ? sessionOf(e) : '',
     card('As the event log has it', code(JSON.stringify(Object.fromEntries(Object.entries(e).filter(([name]) => name !== 'id')), undefined, 2), 'The event')),

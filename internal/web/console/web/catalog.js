@@ -1,6 +1,6 @@
 // What can be called: found as agents find it or by path, all of an entry, and a call of it.
 import { get } from './api.js';
-import { aside, card, code, copyButton, countText, el, empty, heading, keyed, numberText, own, soft } from './dom.js';
+import { aside, bad, card, code, copyButton, countText, el, empty, heading, keyed, numberText, own, serverLink, soft } from './dom.js';
 import { pageSize, Tree } from './tree.js';
 import { begin, lastTries, tryIt } from './try.js';
 
@@ -102,12 +102,12 @@ const part = (title, doc) => (doc ? el('details', {}, el('summary', {}, title), 
 
 function entryOf({ entry: e, why }, context) {
   return el('article', { 'data-key': e.id },
-    el('p', { class: 'crumbs' }, el('a', { href: '#/catalog' }, 'Catalog'), ' / ', el('a', { href: `#/servers/${encodeURIComponent(e.upstream)}` }, e.upstream)),
+    el('p', { class: 'crumbs' }, el('a', { href: '#/catalog' }, 'Catalog'), ' / ', serverLink(e.upstream)),
     el('h2', { class: 'big', tabindex: '-1' }, e.title || e.raw_name),
     el('p', { class: 'id' }, el('code', { id: 'tool-id' }, e.id), ' ', copyButton(e.id)),
     el('p', {}, (e.tags ?? []).map((tag) => el('span', { class: `tag ${{ 'read-only': 'good', destructive: 'danger' }[tag] ?? ''}` }, tag)), aside(countText(e.tokens, 'token'))),
     e.uri ? el('p', {}, el('code', {}, e.uri)) : '',
-    e.schema_error ? el('p', { class: 'notice bad' }, `Its schema is broken: ${e.schema_error}`) : '',
+    e.schema_error ? bad(`Its schema is broken: ${e.schema_error}`) : '',
     el('p', { class: 'text description' }, e.description || 'Its server gives no description.'), e.description_cut ? soft('This is the beginning; the rest is too long to show.') : '',
     why?.words?.length ? reasons(why) : '',
     trial ? tryIt(trial, e, context) : '',

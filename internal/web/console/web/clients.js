@@ -1,6 +1,6 @@
 // How clients reach the gateway: those of this machine, its address, and what to paste into each client.
 import { change, get, post } from './api.js';
-import { aside, button, card, code, countText, el, heading, soft, table } from './dom.js';
+import { aside, button, card, code, countText, el, heading, inRow, soft, table } from './dom.js';
 import { finish, planRows, told } from './edit.js';
 
 let planning; // a change that is planned: what is sent, the plan, and whether it is being made
@@ -34,7 +34,7 @@ function machine(all, context) {
     : table([['Client', 'name'], ['State'], ['Its servers', 'number'], ['File'], ['Change']], all.map((one) => ({ key: `${one.id} ${one.file}`, cells: [
       one.name, el('div', {}, state(one), one.error ? el('div', { class: 'soft clip' }, one.error) : '', one.hearsay ? el('div', { class: 'soft' }, 'known from third parties alone') : ''), String(one.servers), el('code', {}, one.file ?? ''), act(one),
     ] })), 'Clients of this machine'),
-  el('p', { class: 'row' }, button({ click: () => plan({ do: 'import' }, 'The servers of clients are imported.', context) }, 'Import the servers of all…'), aside('Connect puts weir in the place of the client’s servers. Import copies them. Each shows its plan first.')),
+  inRow(button({ click: () => plan({ do: 'import' }, 'The servers of clients are imported.', context) }, 'Import the servers of all…'), aside('Connect puts weir in the place of the client’s servers. Import copies them. Each shows its plan first.')),
   planning ? wiringPlan(context) : '');
 }
 
@@ -62,7 +62,7 @@ export function wiringPlan(context) {
       names('+', one.adds), names('−', one.takes, 'is taken out'), names('+', one.brings, 'as before'))))] : '',
     said.advice.map((one) => soft(one)),
     nothing ? el('p', { role: 'status' }, 'There is nothing to change.') : '',
-    el('p', { class: 'row' }, nothing ? '' : button({ id: 'wire', class: 'primary', disabled: busy, click: () => wire(context) }, busy ? 'Changing, and looking whether it lasts…' : `Change ${countText(said.files.length + (said.adds.length ? 1 : 0), 'file')}`),
+    inRow(nothing ? '' : button({ id: 'wire', class: 'primary', disabled: busy, click: () => wire(context) }, busy ? 'Changing, and looking whether it lasts…' : `Change ${countText(said.files.length + (said.adds.length ? 1 : 0), 'file')}`),
       button({ disabled: busy, click: () => { planning = undefined; context.draw(); } }, 'Cancel')));
 }
 

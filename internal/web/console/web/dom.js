@@ -21,6 +21,11 @@ export const el = (name, properties = {}, ...children) => build(document.createE
 // button, soft and aside are elements that many pages have: a button of no form, a paragraph and a part of a line in a soft colour.
 export const button = (properties, ...children) => el('button', { type: 'button', ...properties }, ...children);
 export const soft = (...children) => el('p', { class: 'soft' }, ...children);
+export const inRow = (...children) => el('p', { class: 'row' }, ...children);
+export const bad = (...children) => el('p', { class: 'notice bad' }, ...children);
+export const serverLink = (name) => el('a', { href: `#/servers/${encodeURIComponent(name)}` }, name);
+// shortID is a tool_id without its hash.
+export const shortID = (id) => id?.replace(/#[0-9a-f]+$/, '') ?? '';
 export const aside = (...children) => el('span', { class: 'soft' }, ...children);
 
 // svg makes an element of a drawing.

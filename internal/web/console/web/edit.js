@@ -1,6 +1,6 @@
 // What operators change of the servers: they add, edit, switch, remove and take back. A change names the file that was seen.
 import { change, get, post, Refused } from './api.js';
-import { aside, button, card, countText, el, empty, heading, own, pretty, soft, stateText } from './dom.js';
+import { aside, button, card, countText, el, empty, heading, inRow, own, pretty, soft, stateText } from './dom.js';
 
 const at = (name) => `servers/${encodeURIComponent(name)}`;
 
@@ -137,7 +137,7 @@ function planned(context) {
   const { plan, busy } = adding;
   return el('section', { class: 'outcome', 'aria-label': 'The plan' }, planRows(plan),
     plan.adds.length === 0 ? plan.questions?.length ? '' : el('p', { role: 'status' }, 'There is nothing to add.')
-      : el('p', { class: 'row' }, button({ id: 'confirm', class: 'primary', disabled: busy, click: () => confirm(context) }, busy ? 'Adding, and waiting for the start…' : `Add ${countText(plan.adds.length, 'server')}`),
+      : inRow(button({ id: 'confirm', class: 'primary', disabled: busy, click: () => confirm(context) }, busy ? 'Adding, and waiting for the start…' : `Add ${countText(plan.adds.length, 'server')}`),
         aside('The gateway starts what you add, as its own user.')));
 }
 
@@ -190,7 +190,7 @@ function published(context) {
           ? el('select', common, el('option', { value: '' }, question.default ? `${question.default} if left out` : 'not set'), question.choices.map((choice) => el('option', { value: choice }, choice)))
           : el('input', { ...common, type: question.secret ? 'password' : 'text', placeholder: question.default, autocomplete: 'off', spellcheck: 'false' }), question.description);
       }),
-      el('p', { class: 'row' }, el('button', {}, 'Show the plan')));
+      inRow(el('button', {}, 'Show the plan')));
   }
   return [
     el('h2', {}, one.title || one.id), soft(`${one.id} ${one.version}`), el('p', { class: 'text' }, one.description),
@@ -299,9 +299,9 @@ export function editView(name, context) {
   const guarded = (work) => () => { try { mine.problem = ''; work(); } catch (error) { mine.problem = error instanceof SyntaxError ? `This is no JSON: ${error.message}` : error.message; } context.draw(); };
   return [
     crumbs, heading(`Edit ${name}`, mine.file),
-    card('', el('p', { class: 'row' }, button({ class: 'quiet', click: guarded(mine.toggle) }, mine.asJSON ? 'As a form' : 'As JSON')), own(`edit ${name}`, mine.node),
+    card('', inRow(button({ class: 'quiet', click: guarded(mine.toggle) }, mine.asJSON ? 'As a form' : 'As JSON')), own(`edit ${name}`, mine.node),
       mine.problem ? el('p', { class: 'bad', role: 'alert' }, mine.problem) : '',
-      el('p', { class: 'row' }, button({ id: 'save', class: 'primary', disabled: mine.busy, click: guarded(() => save(context, patchOf(mine.entry, mine.value()))) }, mine.busy ? 'Saving, and waiting for the start…' : 'Save'),
+      inRow(button({ id: 'save', class: 'primary', disabled: mine.busy, click: guarded(() => save(context, patchOf(mine.entry, mine.value()))) }, mine.busy ? 'Saving, and waiting for the start…' : 'Save'),
         button({ click: () => { editing = undefined; context.open('servers', name); } }, 'Cancel'))),
     mine.conflict ? conflict(context) : '',
   ];
@@ -335,7 +335,7 @@ function conflict(context) {
   return el('section', { class: 'card wait', role: 'alert', 'aria-label': 'Another change' }, el('h2', {}, 'The file has changed since you opened it'),
     el('p', {}, 'Nothing is saved yet. Your change can be made to the newer entry: it touches only the members that you changed.'),
     el('div', { class: 'columns' }, version('In the file now', theirs.entry), version('Yours', merged(mine.entry, mine.patch))),
-    el('p', { class: 'row' }, button({ class: 'primary', click: () => { mine.tag = theirs.tag; mine.conflict = undefined; save(context, mine.patch); } }, 'Make my change to the newer entry'),
+    inRow(button({ class: 'primary', click: () => { mine.tag = theirs.tag; mine.conflict = undefined; save(context, mine.patch); } }, 'Make my change to the newer entry'),
       button({ click: () => { editing = begin(theirs); context.draw(); } }, 'Drop mine, edit the newer one')));
 }
 

@@ -3,7 +3,7 @@ import { get } from './api.js';
 import * as chart from './chart.js';
 import { importing, plan, wiringPlan } from './clients.js';
 import { addPanel, told } from './edit.js';
-import { aside, button, card, countText, durationText, el, fact, heading, numberText, savedText, soft, stateText, timeText } from './dom.js';
+import { aside, button, card, countText, durationText, el, fact, heading, numberText, savedText, shortID, soft, stateText, timeText } from './dom.js';
 
 export async function load(_route, context) {
   const [overview, figures, approvals, definitions, usage] = await Promise.all([
@@ -20,7 +20,7 @@ const working = (up) => up.state === 'ready' || up.state === 'idle';
 
 // needs lists what waits for a person, the most urgent first.
 function needs({ overview, approvals, definitions }) {
-  const waiting = (approvals?.approvals ?? []).map((call) => el('li', {}, stateMark('starting'), to('review', `${call.principal || 'A caller'} asks to run ${call.tool.replace(/#[0-9a-f]+$/, '')}`), aside(` on ${call.server}`)));
+  const waiting = (approvals?.approvals ?? []).map((call) => el('li', {}, stateMark('starting'), to('review', `${call.principal || 'A caller'} asks to run ${shortID(call.tool)}`), aside(` on ${call.server}`)));
   if (approvals?.silent) waiting.push(el('li', {}, stateMark('failed'), to('review', `Calls may wait at ${approvals.silent.join(', ')}, too`), aside(' which did not answer')));
   const failed = overview.upstreams.filter((up) => up.state === 'failed' || (up.error && up.state !== 'disabled' && !(definitions && up.differs))).map((up) =>
     el('li', {}, stateMark(working(up) ? 'starting' : 'failed'), to(`servers/${encodeURIComponent(up.name)}`, `${up.name} ${working(up) ? 'wants a look' : up.state === 'failed' ? 'has failed' : `is ${up.state}`}`), el('div', { class: 'soft clip' }, up.error)));

@@ -1,6 +1,6 @@
 // The nodes of a cluster: what each does, in what they differ, and taking one out of work.
 import { get, post } from './api.js';
-import { aside, button, card, clockText, code, countText, el, empty, heading, numberText, soft, stateText, table, timeText, visible } from './dom.js';
+import { aside, bad, button, card, clockText, code, countText, el, empty, heading, numberText, soft, stateText, table, timeText, visible } from './dom.js';
 
 // A node that ended is in no answer: what was seen of it is kept by its INC, until another node has its name.
 const seen = new Map(), mostSeen = 200;
@@ -51,7 +51,7 @@ export function view(data, context) {
   return [
     heading('Nodes', `${countText(nodes.length, 'gateway')} that act as one, ${up.length} of them up`),
     ...[...drains.values()].map((one) => progress(one, data, context)),
-    ...warnings.map((text) => el('p', { class: 'notice bad' }, '▲ ', text)),
+    ...warnings.map((text) => bad('▲ ', text)),
     nodes.length === 1 ? el('p', { class: 'notice' }, 'This node is alone: if it ends, no other one takes its sessions. Start another one with the same file.')
       : new Set(nodes.map((node) => node.version)).size > 1 ? el('p', { class: 'notice' }, 'The nodes have different versions. They work together during an upgrade: bring all to the newest one.') : '',
     table([['Node', 'name'], ['Action'], ['State'], ['Calls', 'number'], ['Sessions', 'number'], ['CPU', 'number'], ['Up', 'number'], ['Version'], ['Clock'], ['Configuration']],
@@ -103,7 +103,7 @@ function ask(node, up, context) {
   const dialog = /** @type {HTMLDialogElement} */ (el('dialog', { 'aria-labelledby': 'drain-title', close: () => { dialog.remove(); document.getElementById(`drain ${node.inc}`)?.focus(); } }, el('form', { method: 'dialog', submit: (event) => { if (event.submitter?.value === 'drain') drain(node, context); } },
     el('h2', { id: 'drain-title' }, `Drain ${name}?`),
     el('p', {}, `Sessions go on at other nodes (${numberText(node.sessions)} now), streams end so that clients connect again, and calls that run may end (${numberText(node.calls)} now). It takes new work only after it is started again.`),
-    up.length < 2 ? el('p', { class: 'notice bad' }, '▲ No other node is up: clients find no gateway that takes their work.') : '',
+    up.length < 2 ? bad('▲ No other node is up: clients find no gateway that takes their work.') : '',
     el('p', { class: 'row' }, el('button', {}, 'Cancel'), el('button', { id: 'drain', class: 'danger', value: 'drain' }, 'Drain')))));
   document.body.append(dialog);
   dialog.showModal();

@@ -1,6 +1,6 @@
 // Who is in the offices of the hub, and what the Computers offer.
 import { get } from './api.js';
-import { card, countText, el, empty, heading, numberText, pager, soft, stateText, table, timeText } from './dom.js';
+import { card, countText, el, empty, heading, numberText, pager, serverLink, soft, stateText, table, timeText } from './dom.js';
 
 let offset = 0;
 
@@ -14,7 +14,7 @@ export function view(data, context) {
     heading('Offices', data.hub ? `${countText(data.page.total, 'member')}, ${countText(data.connections, 'connection')}` : 'Computers of hubs elsewhere'),
     card('Computers and their servers', data.computers?.length ? table([['Computer', 'name'], ['Server', 'name'], ['State'], ['Tools', 'number'], ['Name here']],
       data.computers.flatMap((computer) => (computer.servers?.length ? computer.servers : [{}]).map((s, i) => ({ key: `${computer.name}/${s.name}`, cells: [
-        i === 0 ? computer.name : '', s.name, s.state ? stateText(s.state) : '', s.name === undefined ? '' : numberText(s.tools), s.upstream ? el('a', { href: `#/servers/${encodeURIComponent(s.upstream)}` }, s.upstream) : ''] }))), 'Computers')
+        i === 0 ? computer.name : '', s.name, s.state ? stateText(s.state) : '', s.name === undefined ? '' : numberText(s.tools), s.upstream ? serverLink(s.upstream) : ''] }))), 'Computers')
       : soft('None has joined. ', el('code', {}, 'weir computer'), ' on another machine offers its servers here.'),
     data.computers_page.total > (data.computers?.length ?? 0) ? soft(`${numberText(data.computers_page.total)} Computers in all.`) : ''),
     data.hub ? card('Members', data.members?.length ? table([['Name', 'name'], ['Office', 'name'], ['Role'], ['Caller'], ['Connection'], ['Joined', 'number'], ['In flight', 'number']],

@@ -1,6 +1,6 @@
 // What is kept for the viewer: tables that scroll, with conditions, sums and files; and long texts.
 import { file, get } from './api.js';
-import { aside, button, card, copyButton, countText, el, empty, fact, heading, numberText, own, pager, sizeText, soft, svg, table, timeText, visible } from './dom.js';
+import { aside, button, card, copyButton, countText, el, empty, fact, heading, inRow, numberText, own, pager, shortID, sizeText, soft, svg, table, timeText, visible } from './dom.js';
 import { Grid } from './grid.js';
 
 export const live = true;
@@ -48,7 +48,7 @@ function conditionText({ column, op, value }) {
 const rows = (from, limit, signal = undefined) => get(`artifacts/${encodeURIComponent(shown.handle)}`, { ...asked(), offset: from, limit }, signal);
 
 // nameText is where a result is from, without the hash of the tool's id.
-const nameText = (kept) => kept?.label?.replace(/#[0-9a-f]+$/, '') || kept?.handle || shown.handle;
+const nameText = (kept) => shortID(kept?.label) || kept?.handle || shown.handle;
 
 export function view(state, context) { return state.list ? listing(state.list, context) : one(state, context); }
 
@@ -135,7 +135,7 @@ function tools(columns, again, context) {
   const tab = (name, text) => button({ class: 'quiet', 'aria-expanded': String(shown.panel === name), 'aria-controls': 'panel', click: () => { shown.panel = shown.panel === name ? '' : name; context.draw(); } }, text);
   const panel = { columns: choice, sums: summing, figures: figuring }[shown.panel];
   return el('div', { class: 'tools' },
-    el('p', { class: 'row' }, tab('columns', shown.columns ? `Columns: ${shown.columns.length} of ${columns.length}` : 'Columns'), tab('sums', grouped() ? 'Groups and sums ●' : 'Groups and sums'), tab('figures', 'Figures of a column')),
+    inRow(tab('columns', shown.columns ? `Columns: ${shown.columns.length} of ${columns.length}` : 'Columns'), tab('sums', grouped() ? 'Groups and sums ●' : 'Groups and sums'), tab('figures', 'Figures of a column')),
     el('div', { id: 'panel', hidden: !panel }, panel ? panel(columns, again, context) : ''));
 }
 
@@ -161,7 +161,7 @@ function choice(columns, again, context) {
     } }), ' ', name))),
     shown.more ? el('form', { class: 'row', submit: (event) => { event.preventDefault(); const field = event.target.elements.column; context.run(() => further(columns, field, again)); } },
       el('input', { name: 'column', required: true, maxlength: '500', autocomplete: 'off', 'aria-label': 'Another column, by its name', placeholder: 'another column, by its name' }), el('button', {}, 'Show it'), aside(`${countText(shown.more, 'more column')} ${shown.more === 1 ? 'is' : 'are'} not listed; ${numberText(widest)} fit.`)) : '',
-    el('p', { class: 'row' }, button({ disabled: !shown.columns, click: () => again({ columns: undefined }) }, 'Show all columns'), grouped() ? aside('Groups and sums have columns of their own.') : ''));
+    inRow(button({ disabled: !shown.columns, click: () => again({ columns: undefined }) }, 'Show all columns'), grouped() ? aside('Groups and sums have columns of their own.') : ''));
 }
 
 function summing(columns, again) {
@@ -175,7 +175,7 @@ function summing(columns, again) {
     } },
     el('label', {}, 'Group by ', el('select', { name: 'group' }, el('option', { value: '' }, 'nothing'), columnOptions(columns))),
     el('label', {}, 'show ', el('select', { name: 'sum', 'aria-label': 'Figure' }, options(sums))), el('label', {}, 'of ', el('select', { name: 'of', 'aria-label': 'Of which column' }, columnOptions(columns))), el('button', {}, 'Add')),
-    grouped() ? el('p', { class: 'row' }, shown.group.map((name) => chip(`by ${name}`, () => again({ ...back, group: shown.group.filter((one) => one !== name) }))),
+    grouped() ? inRow(shown.group.map((name) => chip(`by ${name}`, () => again({ ...back, group: shown.group.filter((one) => one !== name) }))),
       shown.sums.map((one, i) => chip(`${nameOf(sums, one.op)}${one.column ? ` of ${one.column}` : ''}`, () => again({ ...back, sums: shown.sums.filter((_, k) => k !== i) }))),
       button({ click: () => again({ ...back, group: [], sums: [] }) }, 'Back to the rows')) : soft('A count needs no column. What is filtered out does not count.'));
 }
@@ -197,7 +197,7 @@ function figuring(columns, _again, context) {
   });
   const value = (name) => { const text = figures.facts[name]; return text === undefined || text === 'null' ? undefined : text.length > 24 ? `${text.slice(0, 23)}…` : text; };
   return el('div', { class: 'card' },
-    el('p', { class: 'row' }, el('label', {}, 'Column ', el('select', { name: 'column', change: (event) => choose(event.target.value) }, figures ? '' : el('option', { value: '' }, 'choose one'), columnOptions(columns, figures?.column)))),
+    inRow(el('label', {}, 'Column ', el('select', { name: 'column', change: (event) => choose(event.target.value) }, figures ? '' : el('option', { value: '' }, 'choose one'), columnOptions(columns, figures?.column)))),
     figures ? [
       el('dl', { class: 'facts' }, fact('Values', numberText(value('count')), 'that are not empty'), fact('Distinct', numberText(value('count_distinct'))),
         ...[['Least', 'min'], ['Most', 'max'], ['Sum', 'sum'], ['Mean', 'avg']].map(([name, key]) => (value(key) === undefined ? '' : fact(name, value(key))))),
@@ -223,7 +223,7 @@ function openRow(index, columns, values) {
   const dialog = /** @type {HTMLDialogElement} */ (el('dialog', { class: 'record', 'aria-labelledby': 'record-title', close: () => dialog.remove() },
     el('h2', { id: 'record-title' }, `Row ${numberText(index + 1)}`),
     el('div', { class: 'values', tabindex: '0', role: 'region', 'aria-label': 'Its values' }, el('dl', { class: 'list' }, columns.map((name, i) => [el('dt', {}, name), el('dd', {}, values[i] === undefined ? aside('not there') : values[i])]))),
-    el('p', { class: 'row' }, button({ class: 'primary', click: close }, 'Close'), copyButton(visible(columns.map((name, i) => `${name}: ${values[i] ?? ''}`).join('\n'))))));
+    inRow(button({ class: 'primary', click: close }, 'Close'), copyButton(visible(columns.map((name, i) => `${name}: ${values[i] ?? ''}`).join('\n'))))));
   document.body.append(dialog);
   dialog.showModal();
 }

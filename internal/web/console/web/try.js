@@ -1,6 +1,6 @@
 // Try: a form for an entry of the catalog, its call with what the server says and asks on the way, and the answer.
 import { request } from './api.js';
-import { aside, button, card, clockText, code, countText, el, keyed, own, pretty, soft, table } from './dom.js';
+import { aside, button, card, clockText, code, countText, el, inRow, keyed, own, pretty, soft, table } from './dom.js';
 import { exactly, form, schemaOf, secretName, spell } from './form.js';
 
 const mostTries = 10, mostHeard = 200, mostRows = 200;
@@ -135,14 +135,14 @@ function questions(mine, context) {
   return el('section', { id: 'questions', class: 'notice asks', 'aria-label': 'Questions of the server' }, all.map((one) => el('div', { 'data-key': one.key }, el('h3', {}, one.title), one.text ? el('p', { class: 'text' }, one.text) : '',
     one.node ? own(`answer ${one.key}`, one.node) : '')),
   soft(approvals ? mine.kind === 'program' ? 'The calls before are made. Your answer stays at the gateway.' : 'Nothing has run yet. Your answer stays at the gateway.' : 'What you enter goes to this server.'),
-  el('p', { class: 'row' }, approvals ? [answer('accept', 'Allow this call', 'primary'), answer('decline', 'Do not run it')] : [answer('accept', 'Send the answer', 'primary'), answer('decline', 'Decline'), answer('cancel', 'Cancel the call')]));
+  inRow(approvals ? [answer('accept', 'Allow this call', 'primary'), answer('decline', 'Do not run it')] : [answer('accept', 'Send the answer', 'primary'), answer('decline', 'Decline'), answer('cancel', 'Cancel the call')]));
 }
 
 // said shows the notifications of a call as they come.
 function said(mine) {
   const { progress, total } = mine.progress ?? {};
   return [
-    mine.progress && mine.running ? el('p', { class: 'row' }, el('progress', { max: total ? String(total) : undefined, value: total ? String(progress) : undefined, 'aria-label': 'Progress' }), aside(total ? `${progress} of ${total}` : '')) : '',
+    mine.progress && mine.running ? inRow(el('progress', { max: total ? String(total) : undefined, value: total ? String(progress) : undefined, 'aria-label': 'Progress' }), aside(total ? `${progress} of ${total}` : '')) : '',
     mine.heard.length ? keyed('heard', el('details', { open: true }, el('summary', {}, `${countText(mine.heard.length, 'message')} of the server`), el('pre', { class: 'log', id: 'heard', tabindex: '0', role: 'log', 'aria-label': 'Messages of the server' }, mine.heard.map((one) =>
       el('div', {}, aside(clockText(one.at), ' '), el('span', { class: /err|crit|alert|emerg/.test(one.level) ? 'bad' : /warn/.test(one.level) ? 'wait' : 'soft' }, one.level, ' '), one.text))))) : '',
   ];
@@ -152,7 +152,7 @@ export function tryIt(mine, e, context) {
   inSight = mine;
   const title = { prompt: 'Get it', resource: 'Read it', resource_template: 'Read one', program: 'Run it' }[e.kind] ?? 'Try it';
   return keyed('try', card(title, mine.form ? own(`form ${e.id}`, mine.form.node) : '',
-    el('p', { class: 'row' }, button({ id: 'call', class: 'primary', disabled: Boolean(mine.running || mine.questions), click: () => start(mine, false, context) }, mine.running ? 'Running…' : e.kind === 'tool' ? 'Call' : e.kind === 'program' ? 'Run' : e.kind === 'prompt' ? 'Get' : 'Read'),
+    inRow(button({ id: 'call', class: 'primary', disabled: Boolean(mine.running || mine.questions), click: () => start(mine, false, context) }, mine.running ? 'Running…' : e.kind === 'tool' ? 'Call' : e.kind === 'program' ? 'Run' : e.kind === 'prompt' ? 'Get' : 'Read'),
       e.kind === 'tool' ? button({ disabled: Boolean(mine.running || mine.questions), click: () => start(mine, true, context) }, 'Dry run') : '',
       mine.running ? button({ id: 'stop', click: () => mine.running?.abort() }, 'Cancel') : '',
       e.kind === 'tool' && mine.form ? button({ class: 'quiet', click: async (event) => { const raw = mine.form.raw(); if (raw === undefined) return; const button = event.currentTarget; await navigator.clipboard.writeText(shell(e.id, raw)); button.textContent = 'Copied'; } }, 'Copy as weir call') : ''),
@@ -209,7 +209,7 @@ function outcome(mine, context) {
   return el('div', { id: 'outcome', class: 'outcome' },
     el('p', { class: 'row', role: 'status' }, el('strong', { class: failed ? 'bad' : 'ok' }, failed ? '▲ Error' : '● Result'), aside(`${mine.took.toFixed(0)} ms`), tab('agent', 'As an agent sees it'), rows ? tab('table', 'Table') : '', tab('raw', 'Raw'),
       handles.map((handle) => el('a', { href: `#/tables/${handle}` }, `Open ${handle}`))),
-    tasks.map((handle) => el('p', { class: 'row' }, 'It still runs, as a task. ', tasking('head', 'Wait for its result', handle), tasking('cancel', 'Cancel the task', handle))),
+    tasks.map((handle) => inRow('It still runs, as a task. ', tasking('head', 'Wait for its result', handle), tasking('cancel', 'Cancel the task', handle))),
     how === 'raw' ? code(pretty(mine.answer), 'The raw answer') : how === 'table' ? rowTable(rows) : blocks.map(shown));
 }
 
