@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/access/authz"
 	"github.com/weir-mcp/weir/internal/audit"
 	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/config"
@@ -510,5 +511,44 @@ func TestLabelsInTheAuditLog(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+// Conditions of the policy see the labels of the session, or of the program that makes the call, also in mode observe.
+func TestConditionsOnLabels(t *testing.T) {
+	for _, tt := range []struct {
+		when          string
+		before, after bool // the rule refuses a sink before, and after, the letter and the account were read
+	}{
+		{`flow.integrity == "untrusted"`, false, true},
+		{`flow.integrity == "trusted"`, true, false},
+		{`"me" in flow.confidentiality`, false, true},
+		{`flow.sources.exists(s, s.startsWith("bank:letter"))`, false, true},
+		{`!flow.args_trusted`, false, true}, // in mode observe, the texts are not there to be compared
+	} {
+		x, err := authz.Compile(tt.when)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rule := dispatch.PolicyRule{Action: dispatch.Deny, Tool: "bank:pay*", If: &authz.Condition{When: x}}
+		h, sent := bank(t, config.Flow{Mode: config.FlowObserve}, Options{Policy: &dispatch.Policy{Rules: []dispatch.PolicyRule{rule}}})
+		refused := func() bool {
+			before := len(*sent)
+			h.bankCall(t, "pay", map[string]any{"to": "IBAN-HOME-2"}, no)
+			return len(*sent) == before
+		}
+		h.g.state.session(&mcp.Request{Session: h.Session, Version: mcp.V20251125})
+		if got := refused(); got != tt.before {
+			t.Errorf("%s: refused before: %v", tt.when, got)
+		}
+		h.bankCall(t, "letter", nil, no)
+		h.bankCall(t, "account", nil, no)
+		if got := refused(); got != tt.after {
+			t.Errorf("%s: refused after: %v", tt.when, got)
+		}
+		h, _ = bank(t, config.Flow{Mode: config.FlowObserve}, Options{Policy: &dispatch.Policy{Rules: []dispatch.PolicyRule{rule}}})
+		if a := h.program(t, `await tools.bank.letter({}); await tools.bank.account({}); try { await tools.bank.pay({to: "x" + 1}); return "ran" } catch (e) { return e.code }`); tt.after != (a.Content[0].Text == "PERMISSION_DENIED") {
+			t.Errorf("%s: in a program: %+v", tt.when, a.Content)
+		}
 	}
 }
