@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/internal/text/uritemplate"
 	"github.com/weir-mcp/weir/internal/text/visible"
 )
@@ -502,6 +503,17 @@ func (e *Entry) identify(configured string) (mapped string) {
 func (e *Entry) setID(version, hash8 string) {
 	e.ID = prefixOf(e.Kind) + ToolID{e.Namespace, e.Name, version, hash8}.join()
 	e.Short = e.ID
+}
+
+// NamedBy reports whether a pattern of a configuration matches a name of the entry: its id, with or
+// without the hash, which people leave out, its short id, or the name at its server. Without the
+// short id, a server could leave a rule by listing a second tool of the same name.
+func (e *Entry) NamedBy(pattern string) bool {
+	if text.Match(pattern, e.ID) || text.Match(pattern, e.RawName) || e.Short != e.ID && e.Short != "" && text.Match(pattern, e.Short) {
+		return true
+	}
+	plain, _, hashed := strings.Cut(e.ID, "#")
+	return hashed && text.Match(pattern, plain)
 }
 
 func (e *Entry) buildCard() {

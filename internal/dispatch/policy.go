@@ -289,16 +289,13 @@ func (r *PolicyRule) Matches(verb string, s Subject) bool {
 	return true
 }
 
-// names reports whether the rule's pattern matches a name of the subject: its id, its short id, its
-// raw name or its URI. Without the short id, a server could leave a rule by listing a second tool
-// of the same name.
+// names reports whether the rule's pattern matches a name of the subject's entry or its URI.
 func (r *PolicyRule) names(s Subject) bool {
-	pattern, e := r.Tool, s.Entry
+	pattern := r.Tool
 	if s.Folds {
 		pattern = Folded(pattern)
 	}
-	return matchPattern(pattern, e.ID) || matchPattern(pattern, e.RawName) || e.Short != e.ID && e.Short != "" && matchPattern(pattern, e.Short) ||
-		s.URI != "" && matchSpelled(pattern, Spelling{s.URI, s.Lenient})
+	return s.Entry.NamedBy(pattern) || s.URI != "" && matchSpelled(pattern, Spelling{s.URI, s.Lenient})
 }
 
 // matchPattern reports whether a pattern matches all of s.

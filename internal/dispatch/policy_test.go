@@ -17,8 +17,15 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
+// A rule names a tool as its server does, or by its id, whose hash no person writes.
 func TestPolicyRefuses(t *testing.T) {
-	h := metatooltest.New(t, metatool.Options{Policy: &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "drop", Reason: "nothing is dropped here"}}},
+	for _, pattern := range []string{"drop", "files:drop", "files:drop#*", "files:d?op"} {
+		t.Run(pattern, func(t *testing.T) { testPolicyRefuses(t, pattern) })
+	}
+}
+
+func testPolicyRefuses(t *testing.T, pattern string) {
+	h := metatooltest.New(t, metatool.Options{Policy: &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: pattern, Reason: "nothing is dropped here"}}},
 		RateLimits: dispatch.RateLimits{MetaTools: map[string]dispatch.RateLimit{metatool.ToolExecute: {PerSession: 1}}}})
 	id := h.ID(t, "files", "drop")
 	for _, dry := range []string{"", `,"dry_run":true`} {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/weir-mcp/weir/internal/access/authz"
 	"github.com/weir-mcp/weir/internal/catalog"
@@ -55,17 +54,9 @@ func conditionsOf(rules []config.FlowLabel) []*authz.Expression {
 	return out
 }
 
-// matches reports whether a rule is about an entry. A pattern is for the whole id, for the id without its hash, or for the
-// server's own name. Without the short id, a server could leave a rule by listing a second tool of the same name.
+// matches reports whether a rule is about an entry.
 func matches(tool, namespace string, e *catalog.Entry) bool {
-	if namespace != "" && namespace != e.Namespace {
-		return false
-	}
-	if tool == "" || text.Match(tool, e.ID) || text.Match(tool, e.RawName) || e.Short != "" && e.Short != e.ID && text.Match(tool, e.Short) {
-		return true
-	}
-	unhashed, _, hashed := strings.Cut(e.ID, "#")
-	return hashed && text.Match(tool, unhashed)
+	return (namespace == "" || namespace == e.Namespace) && (tool == "" || e.NamedBy(tool))
 }
 
 // Of returns the label of the result of a call, before it is there.
