@@ -157,6 +157,11 @@ func TestClose(t *testing.T) {
 	if left := workers(t); len(left) > 0 {
 		t.Errorf("workers %v are left", left)
 	}
+	soon, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := p.Close(soon); err != nil {
+		t.Errorf("closed again: %v", err)
+	}
 }
 
 // TestIdle: warm workers end when there are no programs.

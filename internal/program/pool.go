@@ -72,6 +72,7 @@ type Pool struct {
 	tell   sync.Once       // the log of the walls
 	life   context.Context // ends with Close
 	end    context.CancelFunc
+	empty  chan struct{} // closed when all that Close ends has ended
 
 	mu     sync.Mutex // guards below
 	warm   []*process
@@ -83,7 +84,7 @@ type Pool struct {
 // NewPool returns a Pool without a worker.
 func NewPool(o Options) *Pool {
 	o = o.withDefaults()
-	p := &Pool{o: o, slots: make(chan struct{}, o.Running)}
+	p := &Pool{o: o, slots: make(chan struct{}, o.Running), empty: make(chan struct{})}
 	p.life, p.end = context.WithCancel(context.Background())
 	return p
 }
@@ -227,7 +228,8 @@ func (p *Pool) bury(w *process) {
 	p.tasks.Go(w.wait)
 }
 
-// Close ends all programs and their workers. It returns the error of ctx if they have not ended by then.
+// Close ends all programs and their workers. It returns the error of ctx if they have not ended by then. It may be
+// called again.
 func (p *Pool) Close(ctx context.Context) error {
 	p.mu.Lock()
 	first := !p.closed
@@ -237,20 +239,19 @@ func (p *Pool) Close(ctx context.Context) error {
 	}
 	p.mu.Unlock()
 	p.end()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		p.cool()
-		for range cap(p.slots) {
-			p.slots <- struct{}{} // the programs have ended
-		}
-		p.tasks.Wait()
-		if first {
+	if first {
+		go func() {
+			defer close(p.empty)
+			p.cool()
+			for range cap(p.slots) {
+				p.slots <- struct{}{} // the programs have ended
+			}
+			p.tasks.Wait()
 			p.keeper.Close()
-		}
-	}()
+		}()
+	}
 	select {
-	case <-done:
+	case <-p.empty:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
