@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,6 +98,9 @@ Values of --env, --header and --set that are secrets go into the store.`,
 
 // planAny plans the addition that a command line asks for: a bundle, a server of the registry, or another one.
 func planAny(a *process, ctx context.Context, m *setup.Machine, args []string, dash int, r addRequest) (*setup.Plan, error) {
+	if line := commandLine(args, dash, r.name); line != "" {
+		return nil, fmt.Errorf("a command stands behind --, after the name that its server gets: %s", line)
+	}
 	args, dash = r.named(args, dash)
 	if asksRegistry(args, dash) {
 		return addFromRegistry(a, ctx, m, strings.Join(args, " "), r)
@@ -120,6 +124,40 @@ func planAny(a *process, ctx context.Context, m *setup.Machine, args []string, d
 		return nil, errors.New("--set is for bundles and servers of the registry")
 	}
 	return planAdd(m, args, dash, r)
+}
+
+// starters are programs that start servers from packages and scripts. No server of the registry has such a name.
+var starters = []string{"npx", "bunx", "pnpx", "uvx", "pipx", "node", "deno", "bun", "python", "python3", "docker", "podman", "go", "java", "npm", "pnpm", "uv"}
+
+// commandLine returns how the arguments of weir add are written that are a command without a name and without --. It is
+// "" for all others.
+func commandLine(args []string, dash int, name string) string {
+	if dash >= 0 || len(args) < 2 || !slices.Contains(starters, args[0]) {
+		return ""
+	}
+	words := slices.Clone(args)
+	if words[0] == "npx" && !slices.Contains(words, "-y") {
+		words = slices.Insert(words, 1, "-y") // weir has taken it for its own --yes
+	}
+	if name == "" {
+		last := args[len(args)-1]
+		for _, word := range args[1:] { // the package, not its arguments
+			if !strings.HasPrefix(word, "-") && word != "run" && word != "dlx" && word != "exec" {
+				last = word
+				break
+			}
+		}
+		last = last[strings.LastIndex(last, "/")+1:]
+		last, _, _ = strings.Cut(last, "@")
+		last, _, _ = strings.Cut(last, ":")
+		last = strings.TrimSuffix(last, ".js")
+		last = strings.TrimSuffix(last, ".py")
+		for _, part := range []string{"mcp-server-", "server-", "mcp-"} {
+			last = strings.TrimPrefix(last, part)
+		}
+		name = cmp.Or(strings.TrimSuffix(strings.TrimSuffix(last, "-server"), "-mcp"), "NAME")
+	}
+	return "weir add " + name + " -- " + strings.Join(words, " ")
 }
 
 // named returns the arguments with the name of --name in its place, for a command or a URL.

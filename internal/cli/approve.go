@@ -17,7 +17,7 @@ import (
 func approveCommand(a *process) *cobra.Command {
 	var t target
 	var d api.Decision
-	var deny, list, asJSON bool
+	var deny, list, asJSON, yes bool
 	cmd := &cobra.Command{
 		Use:   "approve [ID]",
 		Short: "Approve calls that wait for a yes",
@@ -32,14 +32,18 @@ only with --unseen.
 A program that makes many calls (tool_run) asks at the first one. --calls allows it as
 many calls of this tool in its run, whatever their arguments.`,
 		Example: `  weir approve
+  weir approve k3x7qa --yes
   weir approve k3x7qa --deny --reason "not on a Friday"`,
 		Args: positional(cobra.MaximumNArgs(1)),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return completeApprovals(a, cmd.Context(), t, args), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 && (deny || d.Reason != "" || d.Unseen || d.Calls != 0) {
-				return failf(exitUsage, "--deny, --reason, --unseen and --calls are about one call: give its ID")
+			if len(args) == 0 && (yes || deny || d.Reason != "" || d.Unseen || d.Calls != 0) {
+				return failf(exitUsage, "--yes, --deny, --reason, --unseen and --calls are about one call: give its ID")
+			}
+			if yes && deny {
+				return failf(exitUsage, "--yes approves the call and --deny refuses it: give one of them")
 			}
 			ctx := cmd.Context()
 			o, err := findOperator(a, ctx, t)
@@ -87,6 +91,7 @@ many calls of this tool in its run, whatever their arguments.`,
 		},
 	}
 	t.operatorFlags(cmd)
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "approve the call of this ID, as is done without it: nothing is asked")
 	cmd.Flags().BoolVar(&deny, "deny", false, "refuse the call")
 	cmd.Flags().StringVar(&d.Reason, "reason", "", "tell the agent why")
 	cmd.Flags().BoolVar(&d.Unseen, "unseen", false, "approve although not all of the arguments are shown")

@@ -24,7 +24,7 @@ func auditCommand(a *process) *cobra.Command {
 		Long: `Verify and read the audit log. The commands read its files only, so they work on a
 copy at another machine. Without a folder they read audit.dir of the configuration.`,
 	}
-	cmd.AddCommand(auditVerifyCommand(a), auditWhoCommand(a), auditTailCommand(a))
+	cmd.AddCommand(auditVerifyCommand(a), auditWhoCommand(a), auditTailCommand(a), auditExportCommand(a))
 	return cmd
 }
 

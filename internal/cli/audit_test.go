@@ -2,6 +2,7 @@ package cli
 
 import (
 	"crypto/sha256"
+	"encoding/csv"
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
@@ -143,6 +144,17 @@ func TestAudit(t *testing.T) {
 	}
 	if out := weir(t, "audit", "tail", dir, "-n", "1", "--json"); out.code != 0 || !strings.Contains(out.stdout, `"kind":"signature"`) || strings.Count(out.stdout, "\n") != 1 {
 		t.Errorf("tail: %+v", out)
+	}
+	if out := weir(t, "audit", "export", dir, "--csv", "--since", "1h"); out.code != 0 || !strings.HasPrefix(out.stdout, "seq,time,kind,principal,") || !strings.Contains(out.stdout, ",ann,") || strings.Contains(out.stdout, "the-token-of-ann") {
+		t.Errorf("export of a table: %+v", out)
+	} else if rows, err := csv.NewReader(strings.NewReader(out.stdout)).ReadAll(); err != nil || len(rows) != 1+len(auditLines(t, dir)) {
+		t.Errorf("%d rows of %d records, %v", len(rows), len(auditLines(t, dir)), err)
+	}
+	if out := weir(t, "audit", "export", dir); out.code != 0 || strings.Count(out.stdout, "\n") != len(auditLines(t, dir)) || !strings.Contains(out.stdout, `"hash":"`) {
+		t.Errorf("export of lines: %+v", out)
+	}
+	if out := weir(t, "audit", "export", dir, "--csv", "--jsonl"); out.code != exitUsage {
+		t.Errorf("two forms: %+v", out)
 	}
 	if out := weir(t, "audit", "tail", dir, "-n", "1", "--ocsf"); out.code != 0 || !strings.Contains(out.stdout, `"class_uid":6003`) || strings.Count(out.stdout, "\n") != 1 {
 		t.Errorf("tail of events: %+v", out)
