@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -128,8 +129,11 @@ func TestAskAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const text = "mcpServers: {a: {command: x, env: {T: '${exec:op}'}}, b: {command: x, env: {T: '${exec:other}'}}}"
+		var mu sync.Mutex // guards below
 		answers, ran := map[string]string{"op": "one", "other": "else"}, 0
 		opts := Options{Inputs: func(in Input) (string, bool, error) {
+			mu.Lock()
+			defer mu.Unlock()
 			if in.Command == "op" {
 				ran++
 			}
@@ -150,6 +154,8 @@ func TestAskAgain(t *testing.T) {
 			return cancel
 		}
 		w.fn = func(c *Config, warnings []Warning, err error) {
+			mu.Lock()
+			defer mu.Unlock()
 			a, _ := c.Server("a")
 			said = append(said, a.Env["T"].Reveal())
 			for _, warning := range warnings {
@@ -160,12 +166,19 @@ func TestAskAgain(t *testing.T) {
 		look := func(what string, runs int, want ...string) {
 			t.Helper()
 			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
 			if ran != runs || !slices.Equal(said, want) {
 				t.Errorf("%s: ran %d times and said %q, want %d and %q", what, ran, said, runs, want)
 			}
 			ran, said = 0, nil
 		}
 		tell := func(server string) { failed <- server; synctest.Wait() }
+		answer := func(text string) {
+			mu.Lock()
+			defer mu.Unlock()
+			answers["op"] = text
+		}
 		look("the first reading", 1)
 		tell("b")
 		look("another server failed", 0, "one")
@@ -181,19 +194,19 @@ func TestAskAgain(t *testing.T) {
 		tell("a")
 		look("after the pause", 1, "one")
 		time.Sleep(2 * renewPause)
-		answers["op"] = "two"
+		answer("two")
 		tell("a")
 		look("the secret is another", 1, "two")
 		tell("a")
 		look("at once after that", 0)
 		time.Sleep(renewPause)
-		answers["op"] = ""
+		answer("")
 		tell("a")
 		const kept = `mcpServers.a.env.T: ${exec:op}: the vault is closed; the server "a" keeps running as it was configured before`
 		look("the vault is closed", 1, "two", kept)
 		time.Sleep(retryPause)
 		look("still closed", 1, "two", kept)
-		answers["op"] = "three"
+		answer("three")
 		time.Sleep(2 * retryPause)
 		look("open again", 1, "three")
 		time.Sleep(time.Hour)

@@ -16,16 +16,18 @@ import (
 // A model that does not know what is behind tool_browse does not ask it. So the instructions and the
 // definition of tool_browse name the servers, those included that have not come up yet. The words
 // depend on nothing but the names of the servers that may exist for the caller: they stay the same
-// while servers come and go, and a prompt that holds them stays in its provider's cache.
+// while servers come and go, and a prompt that holds them stays in its provider's cache. The four
+// definitions together have at most 900 tokens, so the one of tool_browse names fewer.
 const (
-	behindTokens = 140 // of the names, so that the sentence has at most 150
-	behindChars  = 40  // of one name
+	behindTokens  = 140 // of the names in the instructions, so that the sentence has at most 150
+	definedTokens = 20  // of the names in the definition, so that the sentence has at most 30
+	behindChars   = 40  // of one name
 )
 
 // gatewayList is the tools/list result of gateway mode for one snapshot.
 type gatewayList struct {
 	of     *catalog.Catalog
-	behind string // which servers there are, "" for none
+	behind string // which servers there are, for the instructions; "" for none
 	result []byte
 }
 
@@ -43,8 +45,9 @@ func (l *listing) gateway() *gatewayList {
 	}
 	names = append(names, s.Catalog.Namespaces()...)
 	slices.Sort(names)
-	list := &gatewayList{of: s.Catalog, behind: behind(slices.Compact(names), behindTokens)}
-	out := append([]byte(`{"tools":[`), l.meta.definitions(s.hasResources(), s.hasPrompts(), list.behind)...)
+	names = slices.Compact(names)
+	list := &gatewayList{of: s.Catalog, behind: behind(names, behindTokens)}
+	out := append([]byte(`{"tools":[`), l.meta.definitions(s.hasResources(), s.hasPrompts(), behind(names, definedTokens))...)
 	list.result = slices.Clip(append(out, `]}`...))
 	l.gated.Store(list)
 	return list
