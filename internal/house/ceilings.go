@@ -9,7 +9,7 @@ type ceiling struct {
 
 var (
 	methodCeilings = map[string]ceiling{
-		"internal/cli.process": {227, "streams, environment and version of one command line: 63 functions make a command of it, the others are its work, in a file for each command; what keeps state is a type of its own"},
+		"internal/cli.process": {228, "streams, environment and version of one command line: 63 functions make a command of it, the others are its work, in a file for each command; what keeps state is a type of its own"},
 		"smcp/hub.Hub":         {76, "offices, members and grants change together under one lock: a join checks grant, bound, name and place at once, here and for other hubs"},
 	}
 
