@@ -129,8 +129,8 @@ func (e *export) run() {
 
 // send sends all figures once.
 func (e *export) send() {
-	now := time.Now()
 	families, err := e.x.m.registry.Gather() // with an error it has the families that are well
+	now := time.Now()                        // after them: a series that has just come would begin after its own figure
 	if err != nil {
 		e.x.o.Logger.Debug("some metrics are not sent", "err", err)
 	}
