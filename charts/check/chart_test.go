@@ -33,7 +33,7 @@ var kinds = map[string]any{
 }
 
 // TestObjects: the types of the API have each member of the objects of examples/kubernetes, in the same letters, and
-// the objects are those of the present chart.
+// the objects come from this chart.
 func TestObjects(t *testing.T) {
 	files, err := filepath.Glob("../weir/ci/*-values.yaml")
 	if err != nil || len(files) < 4 {

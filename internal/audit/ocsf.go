@@ -160,7 +160,7 @@ func (r *ocsfRecord) activity() (id int, name string) {
 	return id, name
 }
 
-// status returns the outcome. A begin has none yet.
+// status returns the outcome. A call that has just started has none yet.
 func (r *ocsfRecord) status() (id int, name string) {
 	switch {
 	case r.Kind == "begin":

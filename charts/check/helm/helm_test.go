@@ -94,7 +94,7 @@ func TestChart(t *testing.T) {
 	}
 }
 
-// TestLint: helm lint finds nothing, with the values of the chart alone and with each file of weir/ci.
+// TestLint: helm lint finds nothing, with only the values of the chart and with each file of weir/ci.
 func TestLint(t *testing.T) {
 	files, err := filepath.Glob("../../weir/ci/*-values.yaml")
 	if err != nil {

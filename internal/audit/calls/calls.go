@@ -142,7 +142,7 @@ func (r *Recorder) Begin(ctx context.Context, c *Call) (*Open, error) {
 	return open, nil
 }
 
-// Labelled says which labels the call has at its end, with those of its result.
+// Labelled says which labels the call has at its end; its result may add some.
 func (o *Open) Labelled(labels []string) {
 	if o != nil {
 		o.labels = labels

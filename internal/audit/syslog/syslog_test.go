@@ -238,7 +238,7 @@ func TestPublic(t *testing.T) {
 	}
 }
 
-// TestFields: a header has printable ASCII alone.
+// TestFields: a header has only printable ASCII.
 func TestFields(t *testing.T) {
 	got := []string{field("a b\nü", 9), field("", 9), field("abc", 2), timestamp("x"), timestamp("2026-11-29T10:00:00+02:00")}
 	if want := []string{"ab", "-", "ab", "-", "2026-11-29T08:00:00.000000Z"}; !slices.Equal(got, want) {
