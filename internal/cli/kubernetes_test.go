@@ -341,7 +341,7 @@ func checkPods(t *testing.T, all release) {
 	}
 }
 
-// checkSelectors checks that each object that selects pods selects those of one workload, and ports that they have.
+// checkSelectors checks that each object that selects pods selects the pods of one workload, and ports that they have.
 func checkSelectors(t *testing.T, all release) {
 	t.Helper()
 	var sets []*manifest
@@ -430,7 +430,7 @@ func exposed(name string) bool {
 	return strings.Contains(w.Body.String(), "\n"+name+"{")
 }
 
-// checkNetwork checks that a policy lets clients reach the port for requests alone, and each other port by pods that
+// checkNetwork checks that a policy lets clients reach only the port for requests, and each other port by pods that
 // the policy of these names.
 func checkNetwork(t *testing.T, name string, m *manifest, chosen func(string, peers) *manifest) {
 	t.Helper()
@@ -447,7 +447,7 @@ func checkNetwork(t *testing.T, name string, m *manifest, chosen func(string, pe
 			}
 		}
 	}
-	delete(ports, "monitor") // for the kubelet alone, which no policy stops
+	delete(ports, "monitor") // only for the kubelet, which no policy stops
 	if want := map[string]bool{"http": true, "peer": false, "nats": false, "routes": false}; len(open) != len(ports) {
 		t.Errorf("%s opens %v of %v", name, open, ports)
 	} else {

@@ -16,11 +16,11 @@ import (
 // A model that does not know what is behind tool_browse does not ask it. So the instructions and the
 // definition of tool_browse name the servers, those included that have not come up yet. The words
 // depend on nothing but the names of the servers that may exist for the caller: they stay the same
-// while servers come and go, and a prompt that holds them stays in its provider's cache. The four
-// definitions together have at most 900 tokens, so the one of tool_browse names fewer.
+// while servers come and go, and a prompt that holds them stays in its provider's cache. The first
+// three definitions have at most 680 tokens with it, so the one of tool_browse names fewer.
 const (
 	behindTokens  = 140 // of the names in the instructions, so that the sentence has at most 150
-	definedTokens = 20  // of the names in the definition, so that the sentence has at most 30
+	definedTokens = 16  // of the names in the definition, so that the first three have at most 680
 	behindChars   = 40  // of one name
 )
 

@@ -35,13 +35,13 @@ func (all Overrides) Shown(name string) (o *Override, ok bool) {
 type Override struct {
 	// Tool is the server's name of the tool.
 	Tool string
-	// Name, Title and Description replace those of the server. "" changes nothing.
+	// Name, Title and Description stand in place of what the server says. "" changes nothing.
 	Name, Title, Description string
 	// Hidden are parameters that agents do not see and cannot set, fixed ones included.
 	Hidden map[string]bool
-	// Values are those of fixed parameters, and of parameters that a call leaves out.
+	// Values stand for fixed parameters, and for parameters that a call leaves out.
 	Values map[string]json.RawMessage
-	// Annotations are an object whose members replace those of the server, or nil.
+	// Annotations are an object whose members replace the same ones of the server, or nil.
 	Annotations json.RawMessage
 }
 
